@@ -32,7 +32,7 @@ _NOT_OPS = frozenset(
 _OVERLOAD_NAMES = frozenset(
     "default Tensor Scalar Scalar_mode Tensor_mode Tensor_Scalar Scalar_Tensor ScalarOther ScalarSelf "
     "Scalar_Other Scalar_Self dim dims dim_IntList dim_max dim_min int input data using_ints "
-    "start start_step step memory_format m p float sizes array indices sections dtype other device layout "
+    "start start_step step memory_format m p float source_Tensor sizes array indices sections dtype other device layout "
     "dtype_layout prim_Device prim_dtype prim_other generator low low_dtype low_generator vec "
     "padding_idx decimals ScalarOpt_dim ScalarOpt_dim_dtype ScalarOpt_dtype IntList "
     "tensor_indices_or_sections periodic Sequence from to low_generator_dtype Tensor_hacked_twin "

@@ -280,6 +280,8 @@ def _call(mode, func, args, kwargs):
             raise _unknown_value(name) from None
     if name == "__set__" and isinstance(args[0], FakeTensor) and isinstance(args[1], FakeTensor):
         args[0].fake_device = args[1].fake_device  # new ``data``
+    if name == "__get__" and isinstance(result, TensorBase) and isinstance(args[0], FakeTensor):  # `x.T`, `x.data`
+        return _wrapped(result, args[0].fake_device, args[0].__dict__.get("_mode"))
     if name in ("__get__", "__set__") or not _has_tensors(result):
         return result
     return pytree.tree_map_only(TensorBase, lambda t: _wrapped(t, device, mode), result)

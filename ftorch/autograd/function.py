@@ -170,7 +170,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
                 out.append(self._fitted(i, len(out), g))
             elif g is not None:
                 raise RuntimeError(
-                    f"function {self.name()} returned a gradient different from None at position "
+                    f"function {self.name()} returned a gradient different than None at position "
                     f"{i + 1}, but the corresponding forward input was not a Variable"
                 )
         return out

@@ -226,6 +226,16 @@ class DualLevel(Level):
             return dual(self, t._inner, t._tangent)
         return dual(self, t, None)
 
+    def resized(self, t, shape, memory_format):
+        raise RuntimeError("cannot resize variables that has a forward grad")
+
+    def set(self, t, source, storage_offset, size, stride):
+        raise NotImplementedError(
+            "Trying to use forward AD with set_ that does not support it because it has not been implemented yet.\nPlease file "
+            "an issue to PyTorch at https://github.com/pytorch/pytorch/issues/new?template=feature-request.yml so that we can "
+            "prioritize its implementation or submit a PR adding the implementation to derivatives.yaml"
+        )
+
     def known(self, t, how):
         return t._inner
 

@@ -412,7 +412,6 @@ def register_vmap(op, func=None, /, *, lib=None):
         before, target.vmap_rule = target.vmap_rule, function
         if lib is not None:
             lib._undo.append(lambda: setattr(target, "vmap_rule", before))
-        return function
 
     return register if func is None else register(func) and None
 

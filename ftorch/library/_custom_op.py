@@ -191,7 +191,6 @@ class CustomOpDef:
 
         def register(function):
             self._opoverload.vmap_rule = function
-            return function
 
         return register if func is None else register(func)
 

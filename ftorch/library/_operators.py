@@ -173,6 +173,9 @@ class Operator(_ops.OpOverload):
         return NotImplemented if kernel is None else kernel.function(*args, **kwargs)
 
 
+Operator.__name__ = Operator.__qualname__ = "OpOverload"  # whose kind nobody asks for
+
+
 class Packet(_ops.OpOverloadPacket):
     """All overloads of a registered name."""
 

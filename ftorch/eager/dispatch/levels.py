@@ -106,6 +106,29 @@ class Level:
     def relaid(self, t, strides):
         """A fresh tensor of the level was given a memory layout."""
 
+    def become(self, t, view, name, args):
+        """Gives a tensor of the level the value of a view of it: ``name`` (``t_``) was called with ``args``."""
+        for slot in ("_inner", "_bdim", "_tangent"):
+            if hasattr(view, slot):
+                setattr(t, slot, getattr(view, slot))
+
+    def resized(self, t, shape, memory_format):
+        """A tensor of the level after ``resize_``: fewer of its elements, as far as that is a view of it."""
+        if shape.numel() > t.numel() or memory_format is not None:
+            raise RuntimeError("resize_ to more elements, or to another memory format, is not possible inside a transform")
+        part = t.view(-1)[: shape.numel()].view(shape)
+        self.become(t, part, "resize_", (shape,))
+        t._ftorch_geometry = part._ftorch_geometry
+        return t
+
+    def set(self, t, source, storage_offset, size, stride):
+        """A tensor of the level after ``set_`` to another of its tensors."""
+        if t._ftorch_requires_grad or getattr(source, "_level", None) is not self or size is not None:
+            raise RuntimeError("derivative for set_ is not implemented")
+        self.become(t, source, "set_", (source,))
+        t._ftorch_geometry = source._ftorch_geometry
+        return t
+
     def known(self, t, how):
         """A tensor with the value of ``t``, for whoever looks at it ("item", "bool", "numpy")."""
         raise AssertionError("abstract")

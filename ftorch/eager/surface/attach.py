@@ -27,6 +27,7 @@ from ..tensor_api import (  # noqa: F401
     conversions,
     copying,
     from_data,
+    geometry_inplace,
     graph_methods,
     jax_interop,
     methods,

@@ -10,9 +10,9 @@ import operator
 import numpy as np
 
 from ..autograd.inplace_history import check_inplace
-from ..autograd.tape import node_class, rename_node
-from ..autograd.views import ViewNode, view_call
+from ..autograd.tape import rename_node
 from ..autograd.views import as_strided as _as_strided
+from ..autograd.views import view_call
 from ..bindings import declared
 from ..call import op as _op
 from ..call.argument_types import type_name
@@ -402,6 +402,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     _op.check_reshaped(self)
     if modes.grad and self._ftorch_requires_grad:
         check_inplace(self)
+    if (level := getattr(self, "_level", None)) is not None:
+        return level.set(self, source, storage_offset, size, stride)
     version = None if self._ftorch_storage.version < 0 else self._version + 1
     if source is None:
         cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
@@ -460,6 +462,8 @@ def resize_(self, *sizes, memory_format=None):
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
         return self
     _op.check_reshaped(self)
+    if (level := getattr(self, "_level", None)) is not None:
+        return level.resized(self, shape, memory_format)
     new = geometry(shape, self.dtype, self.device, stride)
     needed = self._ftorch_offset + new.expanse
     cell = self._ftorch_storage
@@ -516,64 +520,6 @@ def write_array(t, array):
     """Overwrites a tensor's elements by an array of its shape, as an in-place op does."""
     source = from_array(array, t._ftorch_geometry.device)
     return copy_(t, source)
-
-
-def _reshaping_inplace(public, name):
-    def function(self, *args, **kwargs):
-        definition = OPS[name]
-        for argument in definition.argument_names[1 + len(args) :]:
-            if argument not in kwargs:
-                raise TypeError(f'{public}() missing 1 required positional arguments: "{argument}"')
-            args += (kwargs.pop(argument),)
-        for argument in kwargs:
-            raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
-        _op.check_reshaped(self)
-        if modes.grad:
-            check_inplace(self)
-        return _become(self, view_call(definition, self, args))
-
-    function.__name__ = function.__qualname__ = public  # as `__torch_function__` sees it
-    function.__doc__ = f"``{public[:-1]}`` in place: the tensor's own geometry changes."
-    return function
-
-
-def _become(t, view):
-    """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
-    t._ftorch_geometry, t._ftorch_offset = view._ftorch_geometry, view._ftorch_offset
-    node = view._grad_fn
-    if view._ftorch_requires_grad and node is not None:
-        node.__class__ = node_class(f"{node.name()[:-1]}1", ViewNode)  # PyTorch's number of t_
-        t._grad_fn, t._ftorch_output_nr = node, 0
-    _op.count_write(t)
-    if t._base is not None:
-        t._ftorch_attr_version = t._ftorch_storage.version
-    return t
-
-
-for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueeze"), ("t_", "t"),
-                       ("swapaxes_", "swapaxes"), ("swapdims_", "swapdims")):
-    METHODS[_public] = _reshaping_inplace(_public, _rule)
-
-
-@method
-def squeeze_(self, dim=None):
-    """``squeeze`` in place: the tensor's own geometry changes."""
-    _op.check_reshaped(self)
-    if dim is None:
-        return _squeeze_all(self)
-    return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
-
-
-_squeeze_all = _reshaping_inplace("squeeze_", "squeeze")
-_squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
-
-
-@method
-def as_strided_(self, size, stride, storage_offset=None):
-    _op.check_reshaped(self)
-    if modes.grad:
-        check_inplace(self)
-    return _become(self, _as_strided(self, size, stride, storage_offset))
 
 
 @method

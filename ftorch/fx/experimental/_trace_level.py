@@ -77,6 +77,9 @@ class Traced(Wrapped):
     _node: Node
 
 
+_RENAMED = {"swapaxes_": "transpose_", "swapdims_": "transpose_"}
+
+
 class Positions(Traced):
     """Positions of a mask's true elements along one dimension; their node is the mask's."""
 
@@ -341,6 +344,47 @@ class TraceLevel(Level):
             made._node = t._node
             return made
         return self.track(t._inner if isinstance(t, Traced) else t, self.node_of(t))
+
+    def become(self, t, view, name, args):
+        made = view._node
+        t._inner, t._node = view._inner, self._changed(t, _RENAMED.get(name, name), args) or made
+        if t._node is not made and not made.users:
+            self.graph.erase_node(made)
+        t._node.meta["val"] = fake_like(t._inner)
+
+    def resized(self, t, shape, memory_format):
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        node = self._changed(t, "resize_", (list(shape),), **options)
+        if node is None:
+            raise RuntimeError("resize_ cannot be recorded")
+        with self.below():
+            t._inner.resize_(shape, **options)
+        return self._renewed(t, node)
+
+    def set(self, t, source, storage_offset, size, stride):
+        if not isinstance(source, Traced) or size is not None:
+            raise RuntimeError("set_ is recorded for another tensor only")
+        node = self.graph.call_function(_ops.ops.aten.set_.source_Tensor, (t._node, source._node), name="set_")
+        with self.below():
+            t._inner.set_(source._inner)
+        return self._renewed(t, node)
+
+    def _changed(self, t, name, args, **options):
+        """The node of a method that changes a tensor's geometry; None where ATen has none."""
+        packet = getattr(_ops.ops.aten, name, None)
+        if packet is None:
+            return None
+        overload = packet.default
+        if name == "squeeze_" and args:
+            (dims,) = args
+            single = len(dims) == 1
+            overload, args = (packet.dim, tuple(dims)) if single else (packet.dims, (list(dims),))
+        return self.graph.call_function(overload, (t._node, *args), options, name=name)
+
+    def _renewed(self, t, node):
+        t._node, t._ftorch_geometry = node, t._inner._ftorch_geometry
+        node.meta["val"] = fake_like(t._inner)
+        return t
 
     def known(self, t, how):
         raise RuntimeError(_LOOK)
