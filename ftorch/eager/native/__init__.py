@@ -35,6 +35,7 @@ _NAMES = (
     "ftorch_attention",
     "ftorch_attention_gradient",
     "ftorch_keep",
+    "ftorch_put_part",
     "ftorch_take",
     "ftorch_add",
     "ftorch_add_to_zeros",

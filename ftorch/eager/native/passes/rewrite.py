@@ -29,6 +29,7 @@ from . import (
     pooling,
     rnn,
     rounding,
+    row_updates,
     rowwise,
     sparse,
 )
@@ -154,6 +155,8 @@ class _Run:
         eqn, results = step.eqn, None
         if eqn.primitive.name == "optimization_barrier" and step.once:
             results = _barrier(eqn, inputs)
+        if eqn.primitive.name == "dynamic_update_slice":
+            results = row_updates.written(step, self.flat, self._read)
         if results is None and self.rounding is not None:
             results = self.rounding.made(step, inputs)
         if results is None:
