@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from ..call.op import hooks, write_result
+from ..call.op import call_inplace, hooks, op_named, write_result
 from . import derivatives, gradient_values
 from .saved_tensors import save
-from .tape import edge_of, grad_fn_of, make_node, mask_of, move_retained, node_class, write_refusal
+from .tape import (
+    edge_of,
+    grad_fn_of,
+    make_node,
+    mask_of,
+    move_retained,
+    node_class,
+    rename_node,
+    write_refusal,
+)
 from .view_nodes import CopySlices
 
 
@@ -36,6 +45,9 @@ def _record_inplace(plan, tensors, scalars, grad):
     target = tensors[0]
     check_inplace(target, grad)
     if not grad or not plan.differentiable:
+        is_graded = grad and (target._ftorch_requires_grad or target._base is not None and target._base._ftorch_requires_grad)
+        if is_graded and plan.op.definition.name in _COMPARISONS:
+            return _replace(plan, tensors, scalars)
         write_result(plan, target, tensors, scalars)
         return target
     mask = mask_of(tensors)
@@ -56,6 +68,20 @@ def _record_inplace(plan, tensors, scalars, grad):
         if storage.version != version:  # what was written has this history, whatever interrupted it
             _set_history(target, node, history, saved_inputs)
         raise
+    return target
+
+
+_COMPARISONS = frozenset("eq ne lt le gt ge".split())
+
+
+def _replace(plan, tensors, scalars):
+    """Writes what depends on no operand's gradient over a tensor that has a history: from then on that is zero."""
+    target, name = tensors[0], plan.op.definition.name
+    value = gradient_values.detached(target)
+    write_result(plan, value, [value, *tensors[1:]], scalars)
+    call_inplace(op_named("copy"), (target, value), (False,))
+    if target._base is None:
+        rename_node(target._grad_fn, f"{name.capitalize()}Backward{int(len(tensors) > 1)}")
     return target
 
 
