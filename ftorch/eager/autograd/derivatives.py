@@ -49,10 +49,39 @@ class Backward:
         self.first = 2 if plan.op.definition.name == "linear" and len(mask) == 3 else None
 
 
+# What PyTorch has no formula for: the op as its errors name it, and its arguments.
+_NOT_FOR = {
+    "nll_loss": ("nll_loss_forward", ("weight",)),
+    "cross_entropy": ("nll_loss_forward", ("weight",)),
+    "binary_cross_entropy": ("binary_cross_entropy", ("weight",)),
+    "binary_cross_entropy_with_logits": ("binary_cross_entropy_with_logits", ("weight", "pos_weight")),
+    "multi_margin_loss": ("multi_margin_loss", ("weight",)),
+    "soft_margin_loss": ("soft_margin_loss", ("target",)),
+    **dict.fromkeys(("_batch_norm_eval", "_instance_norm_train", "_instance_norm_eval"),
+                    ("native_batch_norm", ("running_mean", "running_var"))),
+}
+
+
+def _refuse_arguments(plan, mask):
+    name, arguments = _NOT_FOR[plan.op.definition.name]
+    if name == "nll_loss_forward":
+        if is_inexact(plan.inputs[1].dtype):  # probabilities of classes, whose loss is made of products
+            return
+        name = "nll_loss2d_forward" if plan.inputs[0].ndim > 2 else name
+    for argument, is_wanted in zip(plan.structure.tensor_names, mask):
+        if is_wanted and argument in arguments:
+            raise RuntimeError(
+                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot have "
+                "requires_grad True."
+            )
+
+
 def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
+    if definition.name in _NOT_FOR:
+        _refuse_arguments(plan, mask)
     if definition.gradient_op is not None and mask == (True,):
         return Backward(definition.gradient_op(), mask, [], (True,), node_class(node_name(definition, plan)), plan)
     layout = _layout_of(plan)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from .. import sampling
+from ..autograd.tape import rename_node
 from ..call.op import call, hooks, op_named, to_numpy
 from ..core import api as torch
 from ..core import device as devices
@@ -328,17 +329,21 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
         given = (mean, std) if size is None else (mean, std, size)
         raise mismatch("normal", *given)
     result = _normal_by_element(_detached(mean), _detached(std), generator)
-    return _into(out, _depending(result, *tensors))
+    which = 2 * isinstance(std, TensorBase) + isinstance(mean, TensorBase)  # PyTorch's number of the overload
+    return _into(out, _depending(f"NormalBackward{which}", result, *tensors))
 
 
 def _detached(parameter):
     return parameter.detach() if isinstance(parameter, TensorBase) else parameter
 
 
-def _depending(sample, *parameters):
-    """The sample, which has a gradient (zero) if one of its parameters wants one."""
+def _depending(node, sample, *parameters):
+    """The sample, which has a gradient (zero) if one of its parameters wants one; ``node``: the name of its node."""
     if modes.grad and any(p.requires_grad for p in parameters):
-        return call(op_named("_sampled"), (sample, *parameters, None)[:3], ())
+        made = call(op_named("_sampled"), (sample, *parameters, None)[:3], ())
+        if made._grad_fn is not None:
+            rename_node(made._grad_fn, node)
+        return made
     return sample
 
 
@@ -381,7 +386,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         result = torch.empty_like(input).bernoulli_(p, generator=generator)
     if out is not None and out.dtype.category < 2:
         result = result.to(out.dtype)
-    return _into(out, _depending(result, input))
+    return _into(out, _depending("BernoulliBackward0", result, input))
 
 
 @randomized(ELEMENT)
@@ -495,7 +500,7 @@ def poisson(input, generator=None):
         raise fills.unsupported("poisson_cpu", input.dtype)
     if (to_numpy(input.detach()) < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return _depending(_by_element("poisson", sampling.poisson, generator, input), input)
+    return _depending("PoissonBackward0", _by_element("poisson", sampling.poisson, generator, input), input)
 
 
 @composite()
