@@ -282,14 +282,14 @@ def test_constant_folding():
     for a, b in zip(folded(x), m(x)):
         assert ft.allclose(a, b)
     targets = [n.target for n in folded.graph.nodes if n.op == "get_attr"]
-    assert set(targets) == {"_FX_CONST_FOLDED_ATTRS", "_FX_CONST_FOLDED_ATTRS_1", "b"}
+    assert set(targets) == {"_FX_CONST_FOLDED_ATTRS", "b"}  # a list of both, as in PyTorch
     assert folded.has_folding_been_run
 
 
 def test_graph_drawer():
     gm = ft.fx.symbolic_trace(ft.nn.Sequential(ft.nn.Linear(2, 3), ft.nn.ReLU()))
     try:
-        import pydot  # noqa: F401
+        import pydot  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
         with pytest.raises(RuntimeError, match="requires the pydot package"):
             FxGraphDrawer(gm, "model")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....eager.core.public_functions import python_of
+from ....eager.tensor import TensorBase
 from ...graph import Graph
 from ...node import Node
 
@@ -99,7 +100,7 @@ class SubgraphMatcher:
         a, b = values
         if type(a) is not type(b):
             return False
-        return p.target == g.target or a is b
+        return isinstance(a, TensorBase) or p.target == g.target or a is b  # tensors need not have the same values
 
     def _match(self, p: Any, g: Any, match: InternalMatch) -> bool:
         """Whether a pattern's node or argument fits the graph's; extends the match."""
