@@ -10,7 +10,7 @@ import ast
 import functools
 
 from ....eager.core.return_values import of_all_ops
-from ..program.aten import ATTRIBUTES, CASTS, OVERLOADS, operator_named
+from ..program.aten import ATTRIBUTES, DTYPE_CASTS, OVERLOADS, operator_named
 from ..program.types import (
     BOOL,
     COMPLEX,
@@ -316,7 +316,7 @@ class Inference:
     def is_method(self, kind, name) -> bool:
         if kind == TENSOR:
             return name in OVERLOADS or operator_named(name) is not None or (
-                name in CASTS or name in ("tolist", "view")
+                name in ("cpu", "cuda", "tolist", "view")
             )
         return name in METHODS.get(kind.name, {}) or operator_named(name) is not None
 
@@ -353,6 +353,16 @@ class Inference:
         kind = self.kind(f.value)
         if kind is None or kind.is_class or kind.name in ("Any", "Future", "Union"):
             return self.method_of_class(kind, f.attr)
+        if kind == TENSOR:
+            # What PyTorch's compiler writes for them.
+            if f.attr in DTYPE_CASTS and not e.args and not e.keywords:
+                number = ast.Constant(DTYPE_CASTS[f.attr])
+                number.origin = getattr(f, "origin", f)  # type: ignore[attr-defined]
+                f.attr, e.args, kinds = "to", [number], [INT]
+            elif f.attr == "type":
+                f.attr = "to"
+            elif f.attr in ATTRIBUTES:
+                raise self.error(f"cannot call a value of type '{attribute_kind(f.attr)}'", e)
         if is_optional(kind) or kind == NONE or not self.is_method(kind, f.attr):
             raise self.no_attribute(kind, f)
         if kind == TENSOR:

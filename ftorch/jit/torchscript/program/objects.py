@@ -309,6 +309,8 @@ def call_method(obj, name, *args, **kwargs):
             return obj.tolist()
         if name in CASTS:
             return getattr(obj, name)(*args, **kwargs)
+        if name == "type":
+            name = "to"
         if args and type(args[0]) is int and takes_numbers(name):  # x.view(2, 3)
             args = (list(args),)
     function = None if name.startswith("__") else operator_named(name)

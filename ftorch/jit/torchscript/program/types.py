@@ -65,7 +65,7 @@ NONE, ANY, COMPLEX, DEVICE, NUMBER = (
 # Codes that programs name dtypes, layouts, memory formats and schemes of quantization by.
 _CODES = {
     "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
-    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "qint8": 12, "quint8": 13, "qint32": 14,
+    "float64": 7, "complex32": 8, "complex64": 9, "complex128": 10, "bool": 11, "qint8": 12, "quint8": 13, "qint32": 14,
     "bfloat16": 15, "quint4x2": 16, "quint2x4": 17, "float8_e5m2": 23,
     "float8_e4m3fn": 24, "float8_e5m2fnuz": 25, "float8_e4m3fnuz": 26, "uint16": 27, "uint32": 28,
     "uint64": 29, "float8_e8m0fnu": 44,
