@@ -305,3 +305,24 @@ def test_empty_tuples_are_arguments():
             yield function(*given).tolist(), str(function.graph).count("Tuple")
 
     assert list(traced(ft)) == list(traced(pt))
+
+
+@pytest.mark.parametrize("name, body", [
+    ("padded", "nn.functional.pad(x, [0, y.shape[-1] - x.shape[-1]])"),
+    ("linear", "torch.nn.functional.hardtanh(x) + y[:, :2].sum()"),
+    ("called", "torch.relu(x).sum() + x.abs()"),
+])
+def test_functions_that_are_compiled_during_a_trace(name, body, tmp_path):
+    """While a trace runs other functions stand in the places of those that the source names."""
+    path = tmp_path / "compiled_late.py"
+    path.write_text(f"def late(x: torch.Tensor, y: torch.Tensor):\n    return {body}\n")
+    found = []
+    for library in (ft, pt):
+        names = {"torch": library, "nn": library.nn, "__name__": f"compiled_{name}"}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            late = library.jit.script_if_tracing(names["late"])
+            traced = library.jit.trace(lambda x, y: late(x, y) * 2, (library.ones(2, 3), library.ones(2, 5)))  # noqa: B023
+        found.append((traced.code, traced(library.full((1, 3), 3.0), library.ones(1, 4)).tolist()))
+    assert found[0] == found[1]

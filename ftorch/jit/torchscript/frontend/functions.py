@@ -17,6 +17,7 @@ import ftorch
 
 from ...._alias import is_own
 from ....eager.tensor import TensorBase
+from ....fx._interception import original
 from ..program.modules import is_compiled
 from ..program.objects import unparse
 from ..program.places import Places
@@ -58,6 +59,11 @@ def _of_each(source: str) -> str:
     """The types that comments behind the parameters, each on a line of its own, declare."""
     before = source[: source.index("# type: (...)")]
     return ", ".join(m[1].strip() for m in re.finditer(r"#\s*type:\s*(?!ignore)([^#\n]+)", before))
+
+
+def _own(value):
+    """What a name stands for; a function also while a trace, during which it is compiled, has another in its place."""
+    return original(value) if inspect.isfunction(value) else value
 
 
 class FunctionCompiler(Statements, Expressions):
@@ -424,7 +430,7 @@ class FunctionCompiler(Statements, Expressions):
                 raise self.error(f"undefined value {node.id}", node)
             if node.id in ("inf", "nan") and isinstance(found, float):
                 return Known(found)
-            return Global(found)
+            return Global(_own(found))
         if isinstance(node, ast.Attribute):
             return self.attribute(self.value(node.value), node.attr, node)
         if isinstance(node, ast.Subscript):
@@ -456,7 +462,7 @@ class FunctionCompiler(Statements, Expressions):
                 raise self.error(f"python value of type '{type(value).__name__}' cannot be used as a "
                                  "value. Perhaps it is a closed over global variable?", node)
             try:
-                return Known(getattr(value, name))
+                return Known(_own(getattr(value, name)))
             except AttributeError:
                 if isinstance(value, (str, int, float, list, dict, tuple)):
                     return ast.Attribute(self.node_of(owner, node), name, ast.Load())
