@@ -87,6 +87,9 @@ class OpOverload(OperatorBase):
         handled, result = overridden(self, args, kwargs)
         return result if handled else self._call(args, kwargs)
 
+    def _fits(self, args, kwargs) -> bool:
+        return self._bound.bind(args, kwargs) is not None
+
     def _call(self, args, kwargs):
         kwargs = dict(kwargs)
         out = kwargs.pop("out", None)
@@ -197,7 +200,7 @@ class OpOverloadPacket:
     def _choose(self, args, kwargs) -> OpOverload:
         given = {k: v for k, v in kwargs.items() if k != "out"}
         for overload in self._overloads.values():
-            if overload._bound.bind(args, given) is not None:
+            if overload._fits(args, given):
                 return overload
         raise TypeError(f"{self._qualified_op_name}() got arguments that fit none of its overloads")
 

@@ -49,3 +49,28 @@ def test_limits_of_pythons_types(call):
             return str(error)
 
     assert told(ftorch) == told(reference)
+
+
+def test_packets_of_the_overloads_that_wrappers_get():
+    """A wrapper calls ``func.overloadpacket`` with what it holds."""
+    found = []
+    for torch in (ftorch, reference):
+        called = []
+
+        class Wrapper(torch.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # noqa: B023
+                made.inner = inner
+                return made
+
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                packet = func.overloadpacket
+                called.append(str(packet))  # noqa: B023
+                return cls(packet(*(a.inner if isinstance(a, cls) else a for a in args), **(kwargs or {})))
+
+        x = Wrapper(torch.arange(4.0))
+        results = [x.detach(), x.to(torch.float64), x.clone(), x.view(2, 2)]
+        found.append((called, [r.inner.tolist() for r in results], [str(r.inner.dtype) for r in results]))
+    assert found[0] == found[1]

@@ -109,8 +109,9 @@ class _Pickler:
             self.out += b"R"
         elif isinstance(value, tuple):
             kinds = kind.args if kind is not None and kind.name == "Tuple" else ()
-            kinds = [*kinds, *[None] * (len(value) - len(kinds))]
-            pairs = list(zip(value, kinds))
+            parts = [*tuple.__iter__(value)]  # a subclass may say something else of its length
+            kinds = [*kinds, *[None] * (len(parts) - len(kinds))]
+            pairs = list(zip(parts, kinds))
             self.tuple(pairs, lambda p: self.value(*p))
         elif isinstance(value, list):
             kind = kind or infer(value) or Type("List", (Type("Any"),))

@@ -136,6 +136,10 @@ def _class_call(c, cls, node):
         raise FrontendError(
             f"Cannot instantiate class '{cls.__name__}' in a script function", c.source, node
         )
+    if cls is dict and len(node.args) == 1 and not node.keywords:
+        items = c.unrolled(node.args[0])
+        if items and all(isinstance(item, tuple) for item in items):  # the buffers of a module by name
+            return ast.Dict([c.node_of(name, node) for name, _ in items], [value for _, value in items])
     if cls in (list, dict, tuple, int, float, bool, str, complex, set, range, enumerate, zip,
                reversed):
         return ast.Call(ast.Name(cls.__name__, ast.Load()), *_arguments(c, node))
@@ -205,7 +209,7 @@ def _op_call(c, path, function, node):
     """A call of a public function: an op, or one that the prelude writes with ops."""
     namespace, _, name = path.removeprefix("torch").removeprefix(".").rpartition(".")
     args, keywords = _arguments(c, node)
-    direct = _DIRECT.get(name) if namespace == "nn.functional" else None
+    direct = _DIRECT.get(name) if namespace == "nn.functional" or name == "tensordot" else None
     if direct is not None:
         return direct(c, name, function, node)
     written = prelude.FUNCTIONS.get((namespace, name))
@@ -292,9 +296,22 @@ def _fold(c, name, function, node):
     return _called("torch.col2im" if name == "fold" else "torch.im2col", args)
 
 
+def _tensordot(c, name, function, node):
+    """ATen's form has the dimensions of both operands."""
+    given = _bound(c, function, node)
+    dims = given["dims"]
+    if isinstance(dims, ast.Constant) and type(dims.value) is int:
+        dims = ast.parse(repr([[*range(-dims.value, 0)], [*range(dims.value)]]), mode="eval").body
+    if isinstance(dims, (ast.List, ast.Tuple)):
+        pairs = dims.elts
+    else:
+        pairs = [ast.Subscript(dims, ast.Constant(i), ast.Load()) for i in (0, 1)]
+    return _called("torch.tensordot", [given["a"], given["b"], *pairs])
+
+
 _DIRECT: dict = {
     **{f"{k}max_pool{n}d": _pool for k in ("", "adaptive_") for n in (1, 2, 3)},
-    "interpolate": _interpolate, "fold": _fold, "unfold": _fold,
+    "interpolate": _interpolate, "fold": _fold, "unfold": _fold, "tensordot": _tensordot,
 }
 
 

@@ -379,7 +379,13 @@ class FunctionCompiler(Statements, Expressions):
         return self.program.known_calls.get(function)
 
     def instance_truth(self, node, classes) -> bool | None:
-        """What the type that a variable declares says of ``isinstance``."""
+        """What the type that a variable declares, or a module that an attribute is, says of ``isinstance``."""
+        if isinstance(node, ast.Attribute) and not isinstance(classes, (ast.Subscript, ast.BinOp)):
+            kinds = self.static_value(classes)
+            kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+            if all(isinstance(k, type) and issubclass(k, ftorch.nn.Module) for k in kinds):
+                owner = self.value(node)
+                return isinstance(owner, ModuleRef) and isinstance(owner.value, kinds)
         fits = self.fits(node, classes)
         return fits[0][1] if fits and len({fit for _, fit in fits}) == 1 else None
 

@@ -71,7 +71,7 @@ class Program:
             if None in parts:
                 return None
             inner = ", ".join(parts)
-            if isinstance(value, list) or (value and all(type(v) is int for v in value)):
+            if isinstance(value, list) or (parts and all(type(v) is int for v in value)):
                 return f"[{inner}]"
             return f"({inner},)" if len(parts) == 1 else f"({inner})"
         if inspect.isfunction(value) or isinstance(value, ScriptFunction):

@@ -38,6 +38,10 @@ def _typed(value, kind):
     made.origin = getattr(value, "origin", None)  # type: ignore[attr-defined]
     return made
 
+# What loops may go over, and the method that gives the same with names.
+_WALKS = {"modules": "named_modules", "children": "named_children", "named_modules": "named_modules",
+          "named_children": "named_children", "named_buffers": "named_buffers"}
+
 
 class Statements:
     """The part of `FunctionCompiler` that writes statements."""
@@ -315,6 +319,8 @@ class Statements:
             if isinstance(receiver, ast.Attribute) and receiver.attr in ("_modules", "_parameters"):
                 receiver, inside = receiver.value, True
             owner = self.value(receiver)
+            if isinstance(owner, ModuleRef) and node.func.attr in _WALKS:
+                return self.walked(owner, node.func.attr)
             if isinstance(owner, ModuleRef) and (
                 inside or isinstance(owner.value, (ModuleDict, ParameterDict))
             ):
@@ -337,6 +343,16 @@ class Statements:
         if type(found) is Known and isinstance(found.value, tuple):
             return [Known(v) for v in found.value]
         return None
+
+    def walked(self, owner: ModuleRef, method: str):
+        """The modules, or buffers, that a method of modules gives; with their names, where it gives them."""
+        found = []
+        for name in [n for n, _ in getattr(owner.value, _WALKS[method])()]:
+            at = owner
+            for part in filter(None, name.split(".")):
+                at = self.child(at, part)
+            found.append((Known(name), at) if method.startswith("named_") else at)
+        return found
 
     def child(self, owner: ModuleRef, name: str):
         """A submodule or parameter by name."""

@@ -1,0 +1,82 @@
+"""Scripts that go over a module's parts, ask what an attribute is, or contract dimensions."""
+
+import io
+import linecache
+import warnings
+
+import pytest
+import torch
+
+import ftorch
+
+LIBRARIES = (ftorch, torch)
+SOURCE = """
+class Walked(nn.Module):
+    def __init__(self, kind: int = 0):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+        self.register_buffer("bias", torch.ones(2))
+        self.either = nn.ReLU() if kind else nn.Parameter(torch.eye(2))
+
+    def forward(self, x: torch.Tensor):
+        {}
+        return x
+"""
+ASKED = "if isinstance(self.either, nn.ReLU): x = self.either(x) - 5\n        else: x = x @ self.either"
+
+
+def walked(library, name, body, *arguments):
+    source, file = SOURCE.format(body), f"<walked {name}>"
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    names = {"torch": library, "nn": library.nn, "__name__": f"walked_{name}"}
+    exec(compile(source, file, "exec"), names)
+    library.manual_seed(0)
+    module = names["Walked"](*arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return library.jit.script(module)
+
+
+@pytest.mark.parametrize("name, body", [
+    ("a", "for n, m in self.named_modules(): x = x + len(n)"),
+    ("b", "for m in self.modules(): x = x + 1"),
+    ("c", "for n, m in self.layers.named_children(): x = m(x) + len(n)"),
+    ("d", "for m in self.layers.children(): x = m(x)"),
+    ("e", "for n, b in self.named_buffers(): x = x + b + len(n)"),
+    ("f", "x = x + dict(self.named_buffers())['bias']"),
+    ("g", "x = torch.functional.tensordot(x, x, ([1], [1])) + torch.tensordot(x, x, 2)"),
+    ("h", "x = torch.tensordot(x, x, dims=[[0], [0]])"),
+])
+def test_walks(name, body):
+    found = []
+    for library in LIBRARIES:
+        module = walked(library, name, body)
+        file = io.BytesIO()
+        library.jit.save(module, file)
+        loaded = torch.jit.load(io.BytesIO(file.getvalue()))  # PyTorch reads both
+        found.append((module(library.ones(1, 2)).tolist(), loaded(torch.ones(1, 2)).tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_what_an_attribute_is(kind):
+    found = []
+    for library in LIBRARIES:
+        module = walked(library, f"asked{kind}", ASKED, kind)
+        found.append((module(library.ones(1, 2)).tolist(), module.code))
+    assert found[0] == found[1]
+
+
+class Parts(tuple):
+    def __len__(self):
+        raise NotImplementedError
+
+
+def test_attributes_of_subclasses_of_tuples():
+    file = io.BytesIO()
+    module = ftorch.nn.ReLU()
+    module.parts = Parts((1, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ftorch.jit.save(ftorch.jit.script(module), file)
+    assert torch.jit.load(io.BytesIO(file.getvalue())).parts == (1, 2)
