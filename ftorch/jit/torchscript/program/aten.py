@@ -41,8 +41,8 @@ _METHODS = frozenset(
     "__and__ __getitem__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ "
     "__rshift__ __xor__ _indices _nnz _values backward bernoulli_ cauchy_ ccol_indices coalesce col_indices crow_indices "
     "contiguous cpu cuda dense_dim dim element_size expand_as exponential_ fill_diagonal_ geometric_ "
-    "get_device indices is_coalesced is_contiguous is_distributed is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel pin_memory "
-    "random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices set_ size sparse_dim "
+    "get_device indices is_coalesced is_contiguous is_distributed is_pinned is_set_to item log_normal_ new_empty_strided "
+    "normal_ numel pin_memory random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices set_ size sparse_dim "
     "sparse_mask storage_offset stride sum_to_size to to_dense to_sparse to_sparse_bsc to_sparse_bsr "
     "to_sparse_csc to_sparse_csr uniform_ values view_as".split()
 )
@@ -136,8 +136,8 @@ def operator_named(name: str, default=None):
 DTYPE_CASTS = {
     name: code(getattr(torch, dtype))
     for name, dtype in {
-        "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32",
-        "double": "float64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
+        "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64", "half": "float16",
+        "float": "float32", "double": "float64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
     }.items()
 }
 # Those, and methods that give a tensor elsewhere.
