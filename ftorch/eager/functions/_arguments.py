@@ -19,7 +19,7 @@ def _is_integer(value):
 def _is_integer_tensor(value):
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "iu"
-    return isinstance(value, TensorBase) and value.ndim == 0 and value.dtype.category == 1
+    return isinstance(value, TensorBase) and value.numel() == 1 and value.dtype.category == 1
 
 
 def sizes(name: str, given: tuple, size=None) -> tuple[int, ...]:
