@@ -150,3 +150,13 @@ def test_no_copy_of_the_whole():
     given = np.zeros((6, 4096, 16), np.float32), np.array([3]), np.ones((1, 16), np.float32)
     compiled = jax.jit(rewritten(step, None), donate_argnums=0).lower(*given).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < given[0].nbytes / 2
+
+
+def test_attention_reads_cached_keys_where_they_lie():
+    """No product's operand is a transpose of the keys."""
+    from ftorch.eager.kernels.nn.attention import _products
+
+    given = np.ones((1, 12, 1, 64), np.float32), np.random.default_rng(0).standard_normal((1, 12, 640, 64)).astype(np.float32)
+    steps = jax.make_jaxpr(lambda q, k: _products(q, k, np.float32))(*given).jaxpr.eqns
+    assert [e.primitive.name for e in steps] == ["dot_general"]
+    np.testing.assert_allclose(_products(*given, np.float32), np.matmul(given[0], given[1].swapaxes(-1, -2)), 1e-4, 1e-4)

@@ -172,8 +172,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
         key, value = (
             jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
         )
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
-    scores = scores * np.asarray(scale, precise)
+    scores = _products(query, key, precise) * np.asarray(scale, precise)
     if attn_mask is not None:
         _check_mask(scores, attn_mask)
         if attn_mask.dtype == jnp.bool_:
@@ -185,6 +184,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
         weights = weights * dropout_factor.astype(precise)
     out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
     return out.astype(query.dtype)
+
+
+def _products(query, key, dtype):
+    """Of all queries with all keys, which are read as they lie: a transpose of a cache would be a copy for each token."""
+    batch = tuple(range(query.ndim - 2))
+    if query.shape[:-2] != key.shape[:-2]:
+        return jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=dtype)
+    dims = ((query.ndim - 1,), (key.ndim - 1,)), (batch, batch)
+    return lax.dot_general(query, key, dims, preferred_element_type=dtype)
 
 
 def _scale(query, scale):
