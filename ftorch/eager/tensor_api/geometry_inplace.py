@@ -9,7 +9,7 @@ from ..autograd.views import as_strided as _as_strided
 from ..call import op as _op
 from ..core.registry import OPS
 from ..tensor import modes
-from .methods import METHODS, method
+from .methods import METHODS, leave_capture, method
 
 
 def _reshaping_inplace(public, name):
@@ -36,6 +36,7 @@ def _become(t, view, name, args):
     """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
     if (level := getattr(t, "_level", None)) is not None:
         level.become(t, view, name, args)
+    leave_capture(t)
     t._ftorch_geometry, t._ftorch_offset = view._ftorch_geometry, view._ftorch_offset
     node = view._grad_fn
     if view._ftorch_requires_grad and node is not None:

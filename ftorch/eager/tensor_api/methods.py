@@ -22,7 +22,7 @@ from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from ..core.once import warn_user
 from ..core.registry import OPS
 from ..memory import host_memory, shared_memory
-from ..runtime import executor
+from ..runtime import capture_trace, executor
 from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view
 from .storage_sharing import check_resizable
 
@@ -442,6 +442,13 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     return self
 
 
+def leave_capture(t):
+    """Ends a capture in which a tensor from outside changes its own geometry: programs give values only."""
+    capture = capture_trace.capturing()
+    if capture is not None and t._ftorch_storage.trace is not capture:
+        capture.end("a tensor's own geometry is changed")
+
+
 @method
 def resize_(self, *sizes, memory_format=None):
     """Changes the size in place; the storage grows if it must (new elements are zero, see `ftorch.eager.core.fill`).
@@ -464,6 +471,7 @@ def resize_(self, *sizes, memory_format=None):
     _op.check_reshaped(self)
     if (level := getattr(self, "_level", None)) is not None:
         return level.resized(self, shape, memory_format)
+    leave_capture(self)
     new = geometry(shape, self.dtype, self.device, stride)
     needed = self._ftorch_offset + new.expanse
     cell = self._ftorch_storage

@@ -123,8 +123,27 @@ def returned(leaves, originals, outputs):
     ]
     with no_grad():
         for new, old in written:
+            if _is_reshaped(old._ftorch_geometry, new._ftorch_geometry):
+                _reshape_as(old, new)
             old.copy_(new.detach())
     return given_back(leaves, originals, outputs)
+
+
+def _is_reshaped(old, new) -> bool:
+    """Whether a stand-in has another geometry than it was made with: an argument's, packed where that has gaps."""
+    if old.shape != new.shape:
+        return True
+    return old.is_dense and old.stride != new.stride and sorted(old.stride) == sorted(new.stride)
+
+
+def _reshape_as(old, new):
+    """Gives an argument the geometry that its stand-in was given in place (``x.t_()``, ``x.resize_(3)``)."""
+    if not old._ftorch_geometry.is_dense:
+        raise RuntimeError("a compiled function changed the geometry of an argument whose elements do not lie together")
+    if new.numel() > old.numel():
+        old.resize_(new.shape)
+    else:
+        old.as_strided_(new.shape, new.stride(), old.storage_offset())
 
 
 def other_device(leaves):
