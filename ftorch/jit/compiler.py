@@ -128,9 +128,6 @@ def _optimized_class():
             self.__dict__["_compiled"] = compiled(module.__call__) if inside is None else inside(compiled)
             self.__dict__["dynamo_ctx"] = compiled  # of another function
 
-        def __call__(self, *args, **kwargs):
-            return self.__dict__["_compiled"](*args, **kwargs)
-
         def forward(self, *args, **kwargs):
             """The compiled call."""
             return self.__dict__["_compiled"](*args, **kwargs)
@@ -141,10 +138,17 @@ def _optimized_class():
             return getattr(self._orig_mod, name)
 
         def __setattr__(self, name, value):
-            if name in ("_orig_mod", "training") or "_orig_mod" not in self.__dict__["_modules"]:
+            own = hasattr(type(self), name) or name in ("_orig_mod", "training")
+            if own or "_orig_mod" not in self.__dict__["_modules"]:
                 super().__setattr__(name, value)
             else:
                 setattr(self._orig_mod, name, value)
+
+        def __delattr__(self, name):
+            if hasattr(type(self), name):
+                super().__delattr__(name)
+            else:
+                delattr(self._orig_mod, name)
 
         def __reduce__(self):
             # Programs are not part of a copy: it compiles its own.

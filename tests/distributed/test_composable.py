@@ -33,6 +33,19 @@ def replicated(t, d, rank):
     return [*(p.detach() for p in model.parameters()), *(p.grad for p in model.parameters())]
 
 
+def own_buffers(t, d, rank):
+    """Buffers stay each process' own: `replicate` gives those of rank 0 to nobody."""
+    t.manual_seed(rank)
+    model, found = t.nn.Sequential(t.nn.BatchNorm1d(4), t.nn.Linear(4, 2)), []
+    model[0].running_mean.fill_(rank + 1.0)
+    _of(t, "_composable.replicate").replicate(model)
+    for i in range(3):
+        model.zero_grad()
+        model(t.arange(12.0).view(3, 4) * (i + rank + 1)).square().mean().backward()
+        found += [b.clone() for b in model.buffers()] + [p.grad.clone() for p in model.parameters()]
+    return found
+
+
 def meshes(t, d, rank):
     mesh = d.init_device_mesh("cpu", (4,), mesh_dim_names=("world",))
     split = mesh._unflatten("world", (2, 2), ("dp", "tp"))
@@ -52,8 +65,9 @@ def meshes(t, d, rank):
     return [x, y], shown, texts, joined.mesh.tolist(), list(joined.mesh_dim_names)
 
 
-def test_two_processes(two):
-    two.run(replicated)
+@pytest.mark.parametrize("program", [replicated, own_buffers])
+def test_two_processes(two, program):
+    two.run(program)
 
 
 def test_four_processes(four):

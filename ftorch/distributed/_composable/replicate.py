@@ -56,7 +56,16 @@ def replicate(module, **kwargs):
     device_mesh = kwargs.pop("device_mesh", None)
     if device_mesh is not None:
         kwargs["process_group"] = device_mesh.get_group()
-    ddp = DistributedDataParallel(module, **kwargs)
+    ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", None)
+    buffers = [name for name, _ in module.named_buffers()]  # stay each process' own, as in PyTorch
+    module._ddp_params_and_buffers_to_ignore = [*(ignored or ()), *buffers]
+    try:
+        ddp = DistributedDataParallel(module, **kwargs)
+    finally:
+        if ignored is None:
+            del module._ddp_params_and_buffers_to_ignore
+        else:
+            module._ddp_params_and_buffers_to_ignore = ignored
     ddp._modules["module"] = _Undivided(module)
     replicate.state(module).ddp = ddp
 

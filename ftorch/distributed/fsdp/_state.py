@@ -12,6 +12,7 @@ from enum import Enum, auto
 import ftorch as torch
 
 from ...autograd import Function
+from ...eager.runtime import capture_trace
 from ...eager.tensor import modes
 from ...utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..tensor import DTensor
@@ -203,6 +204,9 @@ def before(state, module, args, kwargs):
     is_on_devices = isinstance(group, DeviceGroup)
     if is_on_devices:
         args, kwargs = group.spread((args, kwargs))
+    elif (capture := capture_trace.capturing()) is not None:
+        # A program would neither gather when backward comes, nor leave the module as these hooks do.
+        capture.end("fully_shard gathers parameters in Python")
     begins = not state.modules_to_run
     if len(state.modules) > 1 and begins:
         state.modules_to_run.update(state.modules)

@@ -1,0 +1,80 @@
+"""`fully_shard` and compiled functions in two processes: losses and weights are those of PyTorch without a compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def _blocks(t):
+    class Block(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.first, self.second = t.nn.LayerNorm(4), t.nn.Linear(4, 6), t.nn.Linear(6, 4)
+
+        def forward(self, x):
+            return x + self.second(self.first(self.norm(x)).tanh())
+
+    class Model(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks, self.norm, self.head = t.nn.ModuleList(Block() for _ in range(2)), t.nn.LayerNorm(4), t.nn.Linear(4, 3)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.norm(x))
+
+    t.manual_seed(0)
+    return Model()
+
+
+def _trained(t, rank, model, compiled=lambda f: f):
+    optimizer, found = t.optim.SGD(model.parameters(), 0.1, momentum=0.9), []
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compiled(step)
+    for i in range(5):
+        found.append(run(t.arange(12.0).view(3, 4) / (i + rank + 1)).clone())
+    return found + [p.to_local().detach().clone() for p in model.parameters()]
+
+
+def _sharded(t, order):
+    """The model with its blocks compiled and divided in an order."""
+    shard = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"]).fully_shard
+    model, compiles = _blocks(t), t.__name__ == "ftorch"
+    for i, block in enumerate(model.blocks):
+        if compiles and order == "compiled first":
+            block.compile()
+        if compiles and order == "wrapped":
+            block = model.blocks[i] = t.compile(block, fullgraph=True)
+        shard(block)
+        if compiles and order == "divided first":
+            block.compile()
+    return shard(model)
+
+
+def compiled_first(t, d, rank):
+    return _trained(t, rank, _sharded(t, "compiled first"))
+
+
+def divided_first(t, d, rank):
+    return _trained(t, rank, _sharded(t, "divided first"))
+
+
+def wrapped(t, d, rank):
+    return _trained(t, rank, _sharded(t, "wrapped"))
+
+
+def whole_steps(t, d, rank):
+    return _trained(t, rank, _sharded(t, ""), t.compile if t.__name__ == "ftorch" else lambda f: f)
+
+
+@pytest.mark.parametrize("program", [compiled_first, divided_first, wrapped, whole_steps])
+def test_two_processes(two, program):
+    two.run(program)
