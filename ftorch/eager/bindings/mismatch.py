@@ -80,6 +80,7 @@ _ALSO = {
     "round": ["(Tensor input, *, int decimals, Tensor out = None)"],
     "masked_fill index_fill": [],
 }
+_ARITHMETIC = frozenset("div divide floor_divide multiply subtract true_divide".split())
 _ONLY_FUNCTIONS = frozenset("mm bmm addmm baddbmm".split())
 _LISTED_TYPES = {
     ("std", "correction"): "Scalar",
@@ -422,8 +423,12 @@ def _signatures(name, definitions, form):
         if plain in names.split():
             known = {s.text() for s in found}
             more = [s for text in texts if (s := Signature.read(text, form)) is not None]
-            for p in [p for s in found for p in s.parameters] if more else ():
-                p.numbers_too = False  # others say where numbers are taken
+            if plain in _ARITHMETIC:  # numbers are taken for all tensors, wrapped
+                for s in more:
+                    s.parameters[0].numbers_too = True
+            elif more:
+                for p in [p for s in found for p in s.parameters]:
+                    p.numbers_too = False  # others say where numbers are taken
             found += [s for s in more if s.text() not in known]
     return found
 
