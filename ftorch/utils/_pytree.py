@@ -542,7 +542,8 @@ from ..eager.surface import attach as _attach  # noqa: E402, F401  (declares the
 register_pytree_node(
     _Size,
     lambda size: (list(size), None),
-    lambda sizes, _: _Size(sizes),
+    # PyTorch's gives a tuple always; what compiled functions return is put together here, too, and stays a size.
+    lambda sizes, _: _Size(sizes) if all(isinstance(n, int) for n in sizes) else tuple(sizes),
     serialized_type_name="torch.Size",
     flatten_with_keys_fn=_with_index_keys,
 )
