@@ -278,7 +278,7 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     )
     state = State(group, policy, modules, reshard_after_forward is None)
     for m in modules:
-        m._fsdp_state = state
+        m.__dict__["_fsdp_state"] = state  # a compiled module would give it to the one within
         kind = type(m)
         m.__class__ = type(f"FSDP{kind.__name__}", (FSDPModule, kind), {})
         m.register_forward_pre_hook(functools.partial(before, state), prepend=True, with_kwargs=True)

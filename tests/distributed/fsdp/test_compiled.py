@@ -75,6 +75,23 @@ def whole_steps(t, d, rank):
     return _trained(t, rank, _sharded(t, ""), t.compile if t.__name__ == "ftorch" else lambda f: f)
 
 
-@pytest.mark.parametrize("program", [compiled_first, divided_first, wrapped, whole_steps])
+def state_dicts(t, d, rank):
+    """State dicts of compiled modules that are divided: names without the compiler's, and back."""
+    states = __import__(f"{t.__name__}.distributed.checkpoint.state_dict", fromlist=["x"])
+    shard, model = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"]).fully_shard, _blocks(t)
+    for i, block in enumerate(model.blocks):
+        model.blocks[i] = t.compile(block, **({"backend": "eager"} if t.__name__ == "torch" else {}))
+        shard(model.blocks[i])
+    optimizer = t.optim.Adam(shard(model).parameters(), 0.1)
+    model(t.arange(12.0).view(3, 4) / (rank + 1)).square().mean().backward()
+    optimizer.step()
+    whole = states.StateDictOptions(full_state_dict=True)
+    state = states.get_model_state_dict(model, options=whole)
+    found = [sorted(state), sorted(states.get_optimizer_state_dict(model, optimizer)["state"]), sorted(model.state_dict())]
+    states.set_model_state_dict(model, {k: v * 0 + 2 for k, v in state.items()}, options=whole)
+    return found + [p.to_local().detach().clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize("program", [state_dicts, compiled_first, divided_first, wrapped, whole_steps])
 def test_two_processes(two, program):
     two.run(program)
