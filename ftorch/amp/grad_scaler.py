@@ -74,7 +74,7 @@ class GradScaler:
             self._growth_interval = growth_interval
             self._init_growth_tracker = 0
             self._growth_tracker: Tensor | None = None
-            self._states: dict = collections.defaultdict(_fresh_state)
+            self._per_optimizer_states: dict = collections.defaultdict(_fresh_state)
 
     def _make_scale(self, where):
         with capture_trace.outside_capture():
@@ -120,7 +120,7 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_scale("unscale_")
-        state = self._states[id(optimizer)]
+        state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
@@ -178,7 +178,7 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
-        state = self._states[id(optimizer)]
+        state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if state["stage"] is OptState.READY:
@@ -213,14 +213,14 @@ class GradScaler:
             else:
                 self._scale.fill_(new_scale)
         else:
-            found = [s["found_inf"] for s in self._states.values() if s["found_inf"] is not None]
+            found = [s["found_inf"] for s in self._per_optimizer_states.values() if s["found_inf"] is not None]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             if capture_trace.capturing() is not None:
                 self._adapt_recorded(torch.stack(found).any())
             else:
                 self._adapt(any(f.item() for f in found))
-        self._states = collections.defaultdict(_fresh_state)
+        self._per_optimizer_states = collections.defaultdict(_fresh_state)
 
     def _adapt(self, found_inf):
         if found_inf:
@@ -322,7 +322,7 @@ class GradScaler:
     def __getstate__(self):
         state = self.__dict__.copy()
         if self._enabled:
-            if self._states:
+            if self._per_optimizer_states:
                 raise AssertionError(
                     "A GradScaler instance may only be pickled at the beginning of an iteration, or "
                     "at the end after scaler.update()."

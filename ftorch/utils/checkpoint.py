@@ -468,7 +468,7 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         return run
 
     size = len(steps) // segments
-    for start in range(0, size * (segments - 1), size) if size else ():
+    for start in range(0, size * (segments - 1), size):  # which refuses more segments than modules, as PyTorch's
         input = checkpoint(
             segment(start, start + size), input, use_reentrant=use_reentrant,
             preserve_rng_state=preserve,

@@ -325,6 +325,9 @@ class _Limits:
     def bits(self):
         return self._dtype.itemsize * 8
 
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle 'torch.{type(self).__name__}' object")
+
     def __eq__(self, other):
         return type(self) is type(other) and self._dtype is other._dtype
 

@@ -37,6 +37,8 @@ def type_target(given):
     if not isinstance(given, (str, type)):
         raise TypeError("dtype must be a type, str, or dtype object")
     name = given if isinstance(given, str) else f"{given.__module__}.{given.__name__}"
+    if name == "torch.Tensor":
+        return (_dtype.get_default_dtype(),)
     parts = name.split(".")
     dtype = _BY_NAME.get(parts[-1].removesuffix("Tensor"))
     if dtype is None or parts[0] != "torch":
