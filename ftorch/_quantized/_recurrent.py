@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..eager.core import api as torch
-from ._layers import linear_dynamic
+from ._layers import engine, linear_dynamic
 from ._tensor import ScriptObject
 
 
@@ -23,6 +23,10 @@ class CellParamsBase(ScriptObject):
     def of_state(self, h):
         """The product with a state, and the bias."""
         return linear_dynamic(h, self.w_hh, self.reduce_range)
+
+    def steps_in_one(self):
+        """Whether all steps of an LSTM are one operation."""
+        return getattr(self.w_hh, "_dynamic", None) is not None
 
     def __getstate__(self):
         return self.w_ih, self.w_hh, self.b_ih, self.b_hh, self.reduce_range
@@ -78,6 +82,10 @@ def rnn_cell(activation):
 def _layer(x, cell, state, step):
     """A layer over all steps (steps, batch, features); the product with the inputs is one."""
     projected = cell.of_input(x)
+    if step is _steps_lstm and len(projected) and cell.steps_in_one():
+        reduces = cell.reduce_range and engine() != "qnnpack"
+        out, *state = torch._lstm_dynamic_int8(projected, *state, *cell.w_hh._dynamic, reduces)
+        return out, state
     outputs = []
     for each in projected.unbind(0):
         state = step(each, cell, state)

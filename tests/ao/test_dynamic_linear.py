@@ -71,3 +71,26 @@ def test_other_instructions(instructions):
     root = pathlib.Path(__file__).parents[2]
     environment = {**os.environ, "FTORCH_NATIVE": instructions, "PYTHONPATH": str(root)}
     subprocess.run([sys.executable, "-c", CODE], cwd=root, env=environment, check=True, timeout=300)
+
+
+@pytest.mark.parametrize("layers, bidirectional, steps", [(1, False, 1), (2, False, 7), (2, True, 5)])
+def test_lstms(layers, bidirectional, steps):
+    """All steps are one operation; first, later and compiled calls have the same bits."""
+    found = []
+    for t in (torch, ftorch):
+        t.manual_seed(0)
+        model = t.nn.Sequential(t.nn.LSTM(11, 13, layers, bidirectional=bidirectional))
+        model = t.ao.quantization.quantize_dynamic(model.eval(), {t.nn.LSTM})
+        x = t.tensor(np.random.default_rng(0).standard_normal((steps, 3, 11)).astype(np.float32))
+        runs = [model, model, model, t.compile(model)] if t is ftorch else [model]
+        with t.no_grad():
+            results = [run(x) for run in runs]
+        found.append([[v.numpy() for v in (y, *state)] for y, state in results])
+    (theirs,), own = found
+    for results in own:
+        for wanted, first, result in zip(theirs, own[0], results):
+            np.testing.assert_allclose(result, wanted, 1e-5, 1e-5)
+            np.testing.assert_allclose(result, first, 1e-6, 1e-6)
+    for results in own[1:3]:
+        for first, result in zip(own[0], results):
+            np.testing.assert_array_equal(result, first)

@@ -125,6 +125,29 @@ def linear_dynamic_int8(self, weight, packed, sums, scales, bias, reduce_range):
     return found if rows is self else found.reshape(*self.shape[:-1], weight.shape[1])
 
 
+@op("_lstm_dynamic_int8(Tensor projected, Tensor h, Tensor c, Tensor weight, Tensor packed, Tensor sums, Tensor scales, "
+    "Tensor? bias, bool reduce_range) -> (Tensor, Tensor, Tensor)", differentiable=False)
+def lstm_dynamic_int8(projected, h, c, weight, packed, sums, scales, bias, reduce_range):
+    """The steps of an LSTM whose states are rounded to bytes by the range that they have (`linear_dynamic_int8`).
+
+    Args:
+        projected: (steps, batch, 4 * hidden) float32, of the inputs. h, c: (batch, hidden) float32.
+
+    Returns:
+        (the outputs of all steps, h, c).
+    """
+
+    def step(state, own):
+        h, c = state
+        i, f, g, o = jnp.split(linear_dynamic_int8.kernel(h, weight, packed, sums, scales, bias, reduce_range) + own, 4, -1)
+        c = lax.logistic(f) * c + lax.logistic(i) * jnp.tanh(g)
+        h = lax.logistic(o) * jnp.tanh(c)
+        return (h, c), h
+
+    (h, c), outputs = lax.scan(step, (h, c), projected)
+    return outputs, h, c
+
+
 def _linear_dynamic_of_one(x, weight, packed, sums, scales, bias, *, largest, has_bias):
     scale, zero_point = _affine_range(x, largest)
     scale = scale.astype(np.float32)
