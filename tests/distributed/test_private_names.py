@@ -186,3 +186,13 @@ def test_other_names(t):
     assert _part(t, "checkpoint.filesystem").DEFAULT_SUFFIX == ".distcp"
     assert t.distributed.fsdp.FlatParameter.__name__ == "FlatParameter"
     assert _part(t, "pipelining.stage")._normalize_model_output_as_tuple([1, 2]) == (1, 2)
+
+
+@BOTH
+def test_what_says_that_a_module_is_wrapped(t):
+    common, full = _part(t, "fsdp._common_utils"), _part(t, "fsdp.fully_sharded_data_parallel")
+    assert issubclass(full.FullyShardedDataParallel, common._FSDPState)
+    assert issubclass(common._FSDPState, _part(t, "_composable_state")._State)
+    assert full.TrainingState is common.TrainingState
+    assert [(s.name, s.value) for s in common.TrainingState] == [
+        ("IDLE", 1), ("FORWARD_BACKWARD", 2), ("SUMMON_FULL_PARAMS", 3)]

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
+from .._composable_state import _State
 from ..algorithms._checkpoint.checkpoint_wrapper import _CHECKPOINT_PREFIX
 
 FSDP_WRAPPED_MODULE = "_fsdp_wrapped_module"
 FSDP_PREFIX = FSDP_WRAPPED_MODULE + "."
 FSDP_FLATTENED = "_fsdp_flattened"
+
+
+class TrainingState(Enum):
+    """What a wrapped module is doing."""
+
+    IDLE = auto()
+    FORWARD_BACKWARD = auto()
+    SUMMON_FULL_PARAMS = auto()
+
+
+class _FSDPState(_State):
+    """The base that `FullyShardedDataParallel` has beside that of modules, by which libraries know one."""
 
 
 def clean_tensor_name(tensor_name: str) -> str:

@@ -11,6 +11,7 @@ import ftorch as torch
 from ...utils._pytree import tree_map
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor
+from ._common_utils import TrainingState, _FSDPState  # noqa: F401
 from ._fully_shard import FSDPModule, MixedPrecisionPolicy, fully_shard
 from .api import (  # noqa: F401  (PyTorch has all of them under this name, too)
     BackwardPrefetch,
@@ -49,7 +50,7 @@ def _mesh_for(strategy, group):
     return DeviceMesh("cpu", ranks.view(shape), mesh_dim_names=("replicate", "shard"))
 
 
-class FullyShardedDataParallel(torch.nn.Module):
+class FullyShardedDataParallel(torch.nn.Module, _FSDPState):
     """A module of which each process keeps a part (``torch.distributed.fsdp.FullyShardedDataParallel``).
 
     Parameters are `DTensor`s, as with ``use_orig_params=True`` under their own names; `state_dict` gives whole
