@@ -46,6 +46,7 @@ def walked(library, name, body, *arguments):
     ("f", "x = x + dict(self.named_buffers())['bias']"),
     ("g", "x = torch.functional.tensordot(x, x, ([1], [1])) + torch.tensordot(x, x, 2)"),
     ("h", "x = torch.tensordot(x, x, dims=[[0], [0]])"),
+    ("i", "s = torch.Size([1, x.shape[1]])\n        if x.shape == torch.Size([1, 2]): x = torch.zeros(s) + len(s)"),
 ])
 def test_walks(name, body):
     found = []

@@ -147,8 +147,8 @@ def _class_call(c, cls, node):
         return ast.Call(ast.Name("dict", ast.Load()), *_arguments(c, node))
     if is_legacy_type(cls):
         return _legacy_tensor(c, cls, node)
-    if cls is ftorch.device:
-        return _called("torch.device", *_arguments(c, node))
+    if cls in (ftorch.device, ftorch.Size):
+        return _called(f"torch.{cls.__name__}", *_arguments(c, node))
     if issubclass(cls, (BaseException, enum.Enum)):
         raise c.error(f"class '{cls.__name__}' cannot be called", node)
     guard = prelude.GUARDS.get(cls)

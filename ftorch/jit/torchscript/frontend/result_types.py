@@ -39,7 +39,7 @@ _RESULTS = {
                     "long type_as reshape contiguous flatten dropout batch_norm expand repeat t "
                     "permute requires_grad_ clone detach nonzero squeeze unsqueeze".split(), TENSOR),
     "grad": Type("List", (Type("Optional", (TENSOR,)),)), "backward": NONE,
-    "size": _size, "stride": _size, "item": NUMBER, "device": DEVICE, "format": STR,
+    "size": _size, "stride": _size, "Size": _INTS, "item": NUMBER, "device": DEVICE, "format": STR,
     "percentFormat": STR, "warn": NONE,
 }
 

@@ -273,6 +273,7 @@ def joined(a, b):
 
 
 SCALAR: dict = {
+    "Size": list,
     **{n: _method(kind, n) for kind, names in _METHODS.items() for n in names.split()},
     "add": joined, "sub": operator.sub, "mul": operator.mul, "div": _div,
     "add_": operator.iadd, "mul_": operator.imul, "floordiv": operator.floordiv,
