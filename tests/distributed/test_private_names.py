@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import importlib
 import shutil
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -196,3 +198,18 @@ def test_what_says_that_a_module_is_wrapped(t):
     assert full.TrainingState is common.TrainingState
     assert [(s.name, s.value) for s in common.TrainingState] == [
         ("IDLE", 1), ("FORWARD_BACKWARD", 2), ("SUMMON_FULL_PARAMS", 3)]
+
+
+def test_a_group_that_meets_nobody():
+    """The backend ``fake`` needs neither a store nor an address."""
+    script = (
+        "import sys, importlib\nt = importlib.import_module(sys.argv[1])\nd = t.distributed\n"
+        "d.init_process_group('fake', rank=1, world_size=4)\n"
+        "x = t.ones(2)\nd.all_reduce(x)\n"
+        "print(d.get_rank(), d.get_world_size(), d.get_backend(), d.init_device_mesh('cpu', (2, 2)).get_coordinate())\n"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, timeout=60).stdout
+        for name in ("ftorch", "torch")
+    ]
+    assert found[0] == found[1] and found[0].startswith("1 4 fake")
