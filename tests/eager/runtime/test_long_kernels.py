@@ -36,25 +36,26 @@ def _interrupt(*_):
 
 
 def _early(make, look, attempts=6):
-    """Whether a signal's handler that raises ends what takes long in the first half of its time; the machine may be busy, so
-    that it is tried again. Gives the results that were interrupted."""
-    ended = []
+    """Whether a signal's handler that raises ends what takes long before half of it is computed, by the processors' time of
+    the process: others may keep the machine busy. Gives the results that were interrupted."""
+    ended, shares = [], []
     for _ in range(attempts):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         look(make())
-        whole = time.perf_counter() - start
+        whole, cost = time.perf_counter() - start, time.process_time() - used
         result = make()
-        start = time.perf_counter()
+        used = time.process_time()
         signal.setitimer(signal.ITIMER_REAL, whole / 8)
         try:
             look(result)
         except KeyboardInterrupt:
             ended.append(result)
-            if time.perf_counter() - start < 0.6 * whole:
+            shares.append((time.process_time() - used) / cost)
+            if shares[-1] < 0.6:
                 return ended
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    raise AssertionError("it was never interrupted before it had ended")
+    raise AssertionError(f"it was never interrupted before it had ended: it had computed {shares} of the whole")
 
 
 def _matrix(seed=0):
