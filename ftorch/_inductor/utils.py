@@ -9,10 +9,9 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-import jax
-
 import ftorch as torch
 
+from .._toplevel import startup
 from ..utils._ordered_set import OrderedSet  # noqa: F401
 
 GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]  # the types of accelerators
@@ -46,25 +45,20 @@ def fresh_cache(cache_entries: dict | None = None, dir: str | None = None, delet
         dir: where to make the folder.
         delete: whether to remove it in the end.
     """
-    from jax.experimental.compilation_cache import compilation_cache
-
     if cache_entries:
         raise AssertionError("expected empty cache_entries dict")
     folder = tempfile.mkdtemp(dir=dir)
-    former, variable = jax.config.jax_compilation_cache_dir, os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    variable = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     clear_caches()
     for registered in _registered:
         registered.cache_clear()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-    jax.config.update("jax_compilation_cache_dir", folder)
-    compilation_cache.reset_cache()  # it was opened with the former folder
     try:
-        yield
+        with startup.other_folder(folder):
+            yield
         if cache_entries is not None:
             cache_entries |= {name: os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)}
     finally:
-        jax.config.update("jax_compilation_cache_dir", former)
-        compilation_cache.reset_cache()
         os.environ.pop("TORCHINDUCTOR_CACHE_DIR")
         if variable is not None:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = variable

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 import numpy as np
 
 from .. import _utils
@@ -150,7 +149,7 @@ class LoadedStorage(UntypedStorage):
         order = memory_order(root.stride, root.shape)
         inverse = sorted(range(len(order)), key=order.__getitem__)
         array = flat.reshape([root.shape[d] for d in order]).transpose(inverse)
-        cell.array = jax.device_put(array, _device.to_jax(self.device))
+        cell.array = _device.put(array, self.device)
 
 
 class TypedLoadedStorage(TypedStorage):

@@ -51,7 +51,7 @@ class ExecutableCache:
     """A folder of entries, as JAX's compilation cache wants it: keys and bytes."""
 
     def __init__(self, folder: str):
-        self._path = pathlib.Path(folder)
+        self.folder, self._path = folder, pathlib.Path(folder)
 
     def _file(self, key):
         return os.path.join(self._path, key + SUFFIX)

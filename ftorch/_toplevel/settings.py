@@ -6,9 +6,7 @@ import builtins
 import os
 import warnings
 
-import jax
-
-from ..eager.core import determinism, fill, once
+from ..eager.core import determinism, fill, jax_scope, once
 from ..eager.core import device as _device
 from ..eager.core.dtype import set_default_dtype
 from ..eager.native import module as _kernels
@@ -88,7 +86,6 @@ def set_num_interop_threads(n: int) -> None:
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
 _precision = "highest"
 precision_set = 0  # how often
-jax.config.update("jax_default_matmul_precision", _PRECISIONS[_precision])
 
 
 def get_float32_matmul_precision() -> str:
@@ -123,7 +120,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         executor.flush()  # what was called before is as precise as was set then
     _precision = precision
     precision_set += 1
-    jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
+    jax_scope.set_precision(_PRECISIONS[precision])
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -1,4 +1,4 @@
-"""How JAX is set up. Nothing of JAX may be computed, or configured otherwise, before.
+"""Where compiled programs are kept. Nothing of JAX's own settings is changed (see `ftorch.eager.core.jax_scope`).
 
 Environment variables:
     FTORCH_CACHE_DIR: where compiled programs are kept from one process to the next; ``0`` or empty:
@@ -10,18 +10,16 @@ Environment variables:
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import time
 
 import jax
 
-from ..eager.core import jax_internals
+from ..eager.core import jax_internals, jax_scope
 from . import executable_cache
 
 STARTED = time.time()  # of this process, for what is new in the cache
-
-# float64 and int64 exist in PyTorch.
-jax.config.update("jax_enable_x64", True)
 
 
 def _folder():
@@ -37,20 +35,33 @@ def _folder():
     return executable_cache.private_folder(folder, own=chosen is None)
 
 
+def cache_folder() -> str | None:
+    """The folder of this process's compiled programs; None if they are not kept."""
+    return jax.config.jax_compilation_cache_dir if _kept is None else _kept.folder
+
+
+@contextlib.contextmanager
+def other_folder(folder: str):
+    """Within, programs are kept in another folder."""
+    global _kept
+    before, _kept = _kept, executable_cache.ExecutableCache(folder)
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+_kept: executable_cache.ExecutableCache | None = None  # in the package's own folder; None: where JAX says
+
+
 def _set_up_cache():
     """Compiled programs survive the process: starting again costs no compilation."""
+    global _kept
     folder = _folder()
-    if folder is None:
-        return
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax_internals.use_cache(folder, executable_cache.ExecutableCache)
-    # XLA compiles a small program in 10 ms and more, which is longer than reading it.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # XLA's own caches (of GPUs' autotuning) would make the folder's name a part of every program's key.
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
-    # JAX can bound the cache itself, but locks and scans it for every program then.
-    atexit.register(prune, folder, int(os.environ.get("FTORCH_CACHE_BYTES", 1 << 30)), os.getpid())
+    if jax_internals.keep_programs(lambda: _kept, jax_scope.is_inside) and folder is not None:
+        _kept = executable_cache.ExecutableCache(folder)
+        # JAX can bound a cache itself, but locks and scans it for every program then.
+        atexit.register(prune, folder, int(os.environ.get("FTORCH_CACHE_BYTES", 1 << 30)), os.getpid())
 
 
 def prune(folder: str, limit: int, process: int) -> None:

@@ -8,9 +8,7 @@ import logging
 import os
 import zipfile
 
-import jax
-
-from .._toplevel.startup import STARTED
+from .._toplevel.startup import STARTED, cache_folder
 
 _SUFFIX = "-cache"  # of JAX's files
 
@@ -42,7 +40,7 @@ def save_cache_artifacts():
         The bytes and what is in them; None if nothing was compiled, or there is no persistent cache
         (``FTORCH_CACHE_DIR``).
     """
-    folder = jax.config.jax_compilation_cache_dir
+    folder = cache_folder()
     if not folder or not os.path.isdir(folder):
         return None
     data, keys = io.BytesIO(), []
@@ -60,7 +58,7 @@ def load_cache_artifacts(serialized_artifacts: bytes):
     Returns:
         What was in the bytes; None if they are none of `save_cache_artifacts`, or there is no cache.
     """
-    folder = jax.config.jax_compilation_cache_dir
+    folder = cache_folder()
     if not folder:
         return None
     keys = []

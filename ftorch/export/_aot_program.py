@@ -22,6 +22,7 @@ from jax.experimental import serialize_executable
 
 from ..eager.core import device as _device
 from ..eager.core import jax_internals
+from ..eager.core.jax_scope import scoped
 from ..eager.core.refcount import LISTED
 from ..eager.runtime import compilation as _compilation
 from ..fx.node import Node
@@ -52,6 +53,7 @@ class Signature:
     seeded: bool
 
 
+@scoped
 def compiled_ahead(program, device):
     """(signature, {name: tensor} of the constants, StableHLO, executable) of a program: the last two as bytes."""
     flat = flat_function(program)
@@ -162,6 +164,7 @@ class Runner:
             self.functions[tuple(payload["shapes"])] = loaded
             self.is_ahead = True
 
+    @scoped
     def __call__(self, kept, given, inputs, key):
         """The results for arrays.
 

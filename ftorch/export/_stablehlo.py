@@ -23,6 +23,7 @@ from ..eager.call import call_checks, kernel_functions
 from ..eager.call import op as _op
 from ..eager.call.op import to_numpy
 from ..eager.call.operands import normalize
+from ..eager.core.jax_scope import scoped
 from ..eager.core.registry import STATIC
 from ..fx.experimental._trace_level import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
@@ -307,6 +308,7 @@ def jax_function(program):
     constants = {node: to_numpy(t) for node, (_, t) in flat.constants.items()}
     in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
 
+    @scoped
     def function(*args, **kwargs):
         key = jax.random.key(kwargs.pop("seed")) if flat.seeded else None
         leaves = pytree.tree_leaves((args, kwargs))
@@ -337,12 +339,13 @@ def _specs(spec):
         yield from _specs(child)
 
 
+@scoped
 def to_stablehlo(program, *, platforms=None) -> bytes:
     """The program as serialized StableHLO.
 
-    ``jax.export.deserialize(data).call(*arrays)`` runs it, without ftorch; sizes that vary in the
-    program vary there. Parameters are part of it; updates of buffers are not. A program that draws
-    random numbers (dropout in training, ``torch.rand``) has one more argument, ``seed=numpy.uint32(0)``;
+    ``jax.export.deserialize(data).call(*arrays)`` runs it, without ftorch (and within ``jax.enable_x64(True)``, if arguments
+    are of 64 bits); sizes that vary in the program vary there. Parameters are part of it; updates of buffers are not. A
+    program that draws random numbers (dropout in training, ``torch.rand``) has one more argument, ``seed=numpy.uint32(0)``;
     the same seed gives the same numbers, which are not the generator's.
 
     Args:

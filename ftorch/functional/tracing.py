@@ -16,6 +16,7 @@ import numpy as np
 
 from ..eager.call import op as _op
 from ..eager.core import api, callback_errors
+from ..eager.core.jax_scope import scoped
 from ..eager.core.public_functions import python_of
 from ..eager.dispatch.randomness import FILL
 from ..eager.native.contexts import called_back
@@ -120,6 +121,7 @@ class TracedFunction:
     the jaxpr. If the function draws random numbers (``draws``), a seed is its last operand.
     """
 
+    @scoped
     def __init__(self, function, structs, may_draw=True):
         self.spec = None
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._ops import OpOverload
 from ..eager.call.op import to_numpy
 from ..eager.core import dtype as dtypes
+from ..eager.core.jax_scope import scoped
 from ..eager.tensor import TensorBase
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
@@ -256,6 +257,7 @@ def used(nodes, outputs):
     return kept[::-1], needed
 
 
+@scoped
 def to_model(program, input_names=None, output_names=None, opset=18, custom=None, sizes=None):
     """The ONNX model of a program.
 

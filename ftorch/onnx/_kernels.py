@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from ..eager.call.op import to_numpy
+from ..eager.core.jax_scope import scope
 from ..eager.tensor import TensorBase
 from ..export import export as export_program
 from ..export._stablehlo import jax_function
@@ -100,7 +101,8 @@ def _program(node, inputs, sizes):
     function, args, kwargs = jax_function(program)
     if kwargs:
         raise NoForm("random numbers")
-    return jax.make_jaxpr(function)(*args)
+    with scope():
+        return jax.make_jaxpr(function)(*args)
 
 
 def _text(jaxpr) -> list:

@@ -14,6 +14,7 @@ import optax
 
 from ..autograd import enable_grad, no_grad
 from ..eager.call.op import fused_update
+from ..eager.core.jax_scope import scope, scoped
 from ..eager.tensor import from_array
 from . import _rules
 from ._fused import _PAIRS, RuleOptimizer, _step_end
@@ -59,7 +60,7 @@ class OptaxOptimizer(Optimizer):
             raise ValueError("OptaxOptimizer doesn't support parameter groups")
         self._transformation = transformation
         self._params = self.param_groups[0]["params"]
-        with no_grad():
+        with no_grad(), scope():
             state = transformation.init([p.detach().__jax_array__() for p in self._params])
         leaves, self._state_tree = jax.tree.flatten(state)
         # Under the first parameter, as LBFGS keeps its own: state_dict then has them by name.
@@ -137,6 +138,7 @@ def as_gradient_transformation(
     on = tuple(s for s in rule.switches if values[s] != 0)
     h = _rules.hyperparameters(**values, on=on)
 
+    @scoped
     def init(params):
         return RuleState(
             [
@@ -145,6 +147,7 @@ def as_gradient_transformation(
             ]
         )
 
+    @scoped
     def update(updates, state, params=None):
         if params is None:
             raise ValueError(optax.NO_PARAMS_MSG)

@@ -37,14 +37,25 @@ TRANSFORMS = {
 }
 
 
+@pytest.fixture
+def wide():
+    """The caller's own JAX has 64-bit types."""
+    with jax.enable_x64(True):
+        yield
+
+
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_inside_jax(name):
+@pytest.mark.parametrize("x64", [False, True])
+def test_inside_jax(name, x64):
     """JAX transforms a function that computes with tensors as one that computes with arrays."""
-    transform = TRANSFORMS[name]
-    mine, theirs = transform(_loss)(jnp.asarray(A)), transform(_reference)(jnp.asarray(A))
-    np.testing.assert_allclose(mine, theirs, 1e-9, 1e-9)
+    transform, tolerance = TRANSFORMS[name], 1e-9 if x64 else 2e-6
+    with jax.enable_x64(x64):
+        mine, theirs = transform(_loss)(jnp.asarray(A)), transform(_reference)(jnp.asarray(A))
+        assert mine.dtype == theirs.dtype
+    np.testing.assert_allclose(mine, theirs, tolerance, tolerance)
 
 
+@pytest.mark.usefixtures("wide")
 def test_pytree():
     """Tensors go in and come out of JAX's transformations."""
     x = torch.tensor(A)
@@ -75,6 +86,7 @@ def test_tape_and_transforms_inside():
     assert_same(jax.jit(lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1])(x), x.cos() * x)
 
 
+@pytest.mark.usefixtures("wide")
 def test_module():
     """``jax.grad`` of a module by ``functional_call``."""
     module = torch.nn.Linear(2, 1).double()
@@ -95,6 +107,7 @@ def test_values_are_not_known():
             jax.jit(lambda x, look=look: (look(x.sum()), x)[1])(torch.ones(2))
 
 
+@pytest.mark.usefixtures("wide")
 def test_jax_numpy():
     """Functions of ``jax.numpy`` take tensors, and tensors take arrays."""
     x = torch.tensor(A)

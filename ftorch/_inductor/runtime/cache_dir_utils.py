@@ -6,13 +6,12 @@ import getpass
 import os
 import tempfile
 
+from ..._toplevel.startup import cache_folder
+
 
 def cache_dir() -> str:
-    """The folder: JAX's compilation cache, or one of the user's for temporary files."""
-    import jax
-
-    found = jax.config.jax_compilation_cache_dir
-    return found or default_cache_dir()
+    """The folder of compiled programs, or one of the user's for temporary files."""
+    return cache_folder() or default_cache_dir()
 
 
 def default_cache_dir() -> str:

@@ -10,6 +10,7 @@ import jax
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
+from ..core.jax_scope import scoped
 from ..core.quiet import quiet
 from ..core.registry import STATIC
 from ..core.return_values import result_type
@@ -72,6 +73,7 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
+@scoped
 def build(op, operands, static, by_class=True, at=None) -> OpPlan:
     """The plan of a call: see the module.
 
@@ -333,6 +335,7 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
 _RESIZING = frozenset({"addbmm"})  # in place, the first operand takes the shape of the result
 
 
+@scoped
 def build_inplace(op, operands, static) -> OpPlan:
     """The plan of an in-place call: the result in the first operand's dtype and shape.
 
@@ -380,6 +383,7 @@ def _in_own_dtype(own, dim, dtype):
     return dim, own
 
 
+@scoped
 def build_update(fn, mutable, inputs, scalars, static) -> Plan:
     """The plan of `fused_update`."""
     count, total = len(mutable), len(mutable) + len(inputs)
@@ -403,6 +407,7 @@ def build_update(fn, mutable, inputs, scalars, static) -> Plan:
     return plan
 
 
+@scoped
 def create(op, args, device, dtype, stride):
     """The storage of a creation op (see `ftorch.eager.call.op.create`)."""
     definition = op.definition

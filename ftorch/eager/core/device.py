@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from . import forking
+from .jax_scope import scoped
 
 try:
     from jaxlib import _jax  # type: ignore[attr-defined]
@@ -212,6 +213,7 @@ def _placement(shape, dtype, jax_device):
     return jax.core.ShapedArray(shape, dtype), jax.sharding.SingleDeviceSharding(jax_device)
 
 
+@scoped
 def put(array, where: device) -> jax.Array:
     """A NumPy array on a device. On the CPU JAX may keep the buffer: hand over one that stays as it is.
 
@@ -225,6 +227,7 @@ def put(array, where: device) -> jax.Array:
     return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
 
 
+@scoped
 def moved(array, where: device):
     """An array for programs of an accelerator or of several devices: one of the CPU is put there."""
     if isinstance(array, jax.Array) and array.committed and array.sharding.device_set != device_set(where):

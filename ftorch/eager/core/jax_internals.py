@@ -207,23 +207,85 @@ def cudnn_version() -> int | None:
     return None if cuda_versions is None else cuda_versions.cudnn_get_version()
 
 
-def use_cache(folder: str, make) -> None:
-    """Keeps compiled programs in ``make(folder)``, which has ``get`` and ``put``, if JAX's cache is set to that folder.
+def thread_setting(name: str, attribute: str):
+    """Two functions that get and set the calling thread's own value of a setting of ``jax.config``, some 30 ns each.
 
-    JAX's own never replaces a damaged entry (it warns of it in each process), and writes in place. Where a version of
-    JAX has it otherwise, its own is used.
+    Where a version of JAX keeps them otherwise, the setting is changed for the whole process, once: then these do nothing.
+
+    Args:
+        attribute: the setting's name in the module that has it.
     """
     try:
-        from jax._src import compilation_cache
+        from jax._src import config
 
-        others = compilation_cache.get_file_cache
+        setting = getattr(config, attribute)
+        setting.set_local(setting.get_local())
     except (ImportError, AttributeError):
-        return
+        jax.config.update(name, {"jax_enable_x64": True, "jax_default_matmul_precision": "highest"}[name])
+        return (lambda: None), (lambda value: None)
+    return setting.get_local, setting.set_local
 
-    def get_file_cache(path):
-        return (make(folder), folder) if path == folder else others(path)
 
-    compilation_cache.get_file_cache = get_file_cache
+def keep_programs(store, is_ours) -> bool:
+    """Keeps compiled programs, however small, where ``is_ours()`` says so of the program that the calling thread compiles;
+    others are JAX's affair.
+
+    Args:
+        store: gives what has ``get`` and ``put``; or None: they are kept where JAX keeps programs. JAX's own cache never
+            replaces a damaged entry (it warns of it in each process), and writes in place.
+
+    Returns:
+        Whether it is so; where a version of JAX compiles otherwise, nothing is kept.
+    """
+    try:
+        from jax._src import compilation_cache as cache
+        from jax._src import compiler, config
+
+        compiled, is_used, found = compiler.compile_or_get_cached, cache.is_cache_used, cache._get_cache
+        # XLA compiles a small program in 10 ms and more, which is longer than reading it.
+        time, size = config.persistent_cache_min_compile_time_secs, config.persistent_cache_min_entry_size_bytes
+        get_time, set_time, get_size, set_size = time.get_local, time.set_local, size.get_local, size.set_local
+    except (ImportError, AttributeError):
+        return False
+
+    @functools.wraps(compiled)
+    def compile_or_get_cached(*args, **kwargs):
+        if not is_ours():
+            return compiled(*args, **kwargs)
+        least, smallest = get_time(), get_size()
+        try:
+            set_time(0.0)
+            set_size(-1)
+            return compiled(*args, **kwargs)
+        finally:
+            try:
+                set_time(least)
+            finally:
+                set_size(smallest)
+
+    @functools.wraps(is_used)
+    def is_cache_used(backend):
+        if not is_ours() or store() is None:
+            return is_used(backend)
+        return (
+            not _own.without_cache and jax.config.jax_enable_compilation_cache
+            and getattr(backend, "supports_executable_serialization", True)
+        )
+
+    @functools.wraps(found)
+    def get_cache(backend):
+        return (store() if is_ours() else None) or found(backend)
+
+    compiler.compile_or_get_cached = compile_or_get_cached
+    cache.is_cache_used, cache._get_cache = is_cache_used, get_cache
+    return True
+
+
+class _Own(threading.local):
+    without_cache = False
+
+
+_own = _Own()
 
 
 def is_tracer(value) -> bool:
@@ -349,20 +411,22 @@ forking.waits += [_wait_for_results, _wait_for_backends]
 @contextlib.contextmanager
 def without_cache():
     """Within, nothing is taken from the folder of compiled programs: an executable for the CPU that comes from there lacks
-    the object code that serializing it again needs. JAX remembers whether there is a folder, so a setting would not do;
-    where a version of JAX keeps that otherwise, the folder is used, and such an executable fails when it is called."""
+    the object code that serializing it again needs. JAX remembers whether there is a folder, so a setting would not do for
+    one of JAX's; where a version of JAX keeps that otherwise, it is used, and such an executable fails when it is called."""
     try:
         from jax._src import compilation_cache as cache
 
         before = cache._cache_checked, cache._cache_used
+        cache._cache_checked, cache._cache_used = True, False
     except (ImportError, AttributeError):
-        yield
-        return
-    cache._cache_checked, cache._cache_used = True, False
+        cache, before = None, None
+    _own.without_cache = True
     try:
         yield
     finally:
-        cache._cache_checked, cache._cache_used = before
+        _own.without_cache = False
+        if cache is not None:
+            cache._cache_checked, cache._cache_used = before
 
 
 def scan_counts(params) -> tuple[int, int]:

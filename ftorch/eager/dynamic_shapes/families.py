@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from ..core import device as _device
+from ..core import jax_scope
 from ..kernels.nn import conv_xla
 from ..runtime import capture_trace
 from ..runtime import compilation as _compilation
@@ -53,7 +54,7 @@ class Unlowered(Protocol):
 
 def _precision():
     """What a program's products and convolutions are traced with, besides their operands."""
-    return jax.config.jax_default_matmul_precision, conv_xla.tf32
+    return jax_scope.precision(), conv_xla.tf32
 
 
 class Traced:

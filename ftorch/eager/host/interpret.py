@@ -17,6 +17,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from ..core import jaxprs
+from ..core.jax_scope import scoped
 from .rules import RULES, Form, MissingRule, find
 
 
@@ -179,7 +180,7 @@ def xla_step(primitive, params):
 def _jitted(key):
     primitive, params = key
     bound = primitive.get_bind_params(dict(params))
-    return jax.jit(lambda *arrays: primitive.bind(*arrays, **bound))
+    return scoped(jax.jit(lambda *arrays: primitive.bind(*arrays, **bound)))
 
 
 def missing(jaxpr) -> set[str]:

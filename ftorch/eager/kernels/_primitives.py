@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from ..core.jax_scope import scoped
 from ..native.contexts import repeatable
 
 
@@ -28,15 +29,17 @@ def primitive(name, function, shapes=None, mapped=None):
     """
     own = Primitive(f"ftorch_{name}")
     own.multiple_results = True
-    whole = lambda *operands, **how: jax.tree.leaves(function(*operands, **how))  # noqa: E731
+    whole = scoped(lambda *operands, **how: jax.tree.leaves(function(*operands, **how)))
     own.meaning = whole  # type: ignore[attr-defined]  (for those who translate traces)
-    own.def_impl(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands))
+    own.def_impl(scoped(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands)))
 
     @own.def_abstract_eval
+    @scoped
     def abstract(*operands, **how):
         found = shapes(*operands) if shapes else jax.eval_shape(functools.partial(whole, **how), *operands)
         return [jax.core.ShapedArray(getattr(s, "shape", s), getattr(s, "dtype", np.float32)) for s in found]
 
+    @scoped
     def batched(operands, axes, **how):
         found = mapped(operands, axes, **how) if mapped else None
         if found is not None:
@@ -49,11 +52,12 @@ def primitive(name, function, shapes=None, mapped=None):
         results = own.bind(*flat, **how)
         return [r.reshape(size, -1, *r.shape[1:]) for r in results], [0] * len(results)
 
+    @scoped
     def jvp(operands, tangents, **how):
         tangents = [ad.instantiate_zeros(t) for t in tangents]
         results, slopes = jax.jvp(functools.partial(whole, **how), tuple(operands), tuple(tangents))
         return results, [
-            ad.Zero.from_primal_value(r) if s.dtype == jax.dtypes.float0 else s
+            ad.Zero(jax.typeof(r).to_tangent_aval()) if s.dtype == jax.dtypes.float0 else s
             for r, s in zip(results, slopes, strict=True)
         ]
 
@@ -80,10 +84,11 @@ def _(*, function, sizes):
     return jax.core.ShapedArray(made.shape, made.dtype)
 
 
-_table.def_impl(lambda *, function, sizes: jnp.asarray(function(*sizes)))
+_table_values = scoped(lambda *, function, sizes: jnp.asarray(function(*sizes)))
+_table.def_impl(_table_values)
 batching.primitive_batchers[_table] = lambda operands, axes, **how: (_table.bind(**how), None)
 mlir.register_lowering(
-    _table, mlir.lower_fun(lambda *, function, sizes: jnp.asarray(function(*sizes)), multiple_results=False)
+    _table, mlir.lower_fun(_table_values, multiple_results=False)
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from ..core import forking, jax_internals
+from ..core.jax_scope import scoped
 from ..core.lock_sharing import resting
 from ..core.quiet import quiet
 from ..memory import host_memory
@@ -44,6 +45,7 @@ class Job:
             _start()
         return self.is_over
 
+    @scoped
     def run(self):
         try:
             # JAX finds what it compiled by the settings of the thread. With others it would compile again.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any, NamedTuple
 
 import jax
 
 from ..core import device as _device
+from ..core.jax_scope import scoped
 from ..core.jaxprs import inner
 from ..core.lock_sharing import rest
 from ..core.quiet import quiet
@@ -51,6 +51,7 @@ def _cpu():
     return jax.sharding.SingleDeviceSharding(_device.to_jax(_device.CPU))
 
 
+@scoped
 def put(array, device):
     """A NumPy array where programs for a device take it from without a transfer."""
     return jax.device_put(array, _cpu() if device is None or device is _device.CPU else _device.to_jax(device))
@@ -239,7 +240,3 @@ def compile_code(code, live, donated, device, before):
 def count_steps(code):
     """Of how many steps a trace is made."""
     return sum([item.__class__ is not int for item in code])
-
-
-# JAX says so when memory that was offered could not be reused; the executor only offers.
-warnings.filterwarnings("ignore", message="Some donated buffers were not usable")

@@ -14,8 +14,9 @@ from .. import native
 from ..core import device as _device
 from ..core.errors import OutOfMemoryError, translate_error
 from ..core.geometry import Geometry
+from ..core.jax_scope import scoped
 from ..memory.storage import Storage, newest_level
-from . import strided_steps
+from . import callers_traces, strided_steps
 from .counters import Stats, stats
 from .plan import Plan, remember
 from .scalars import COMPLEX, FLOAT, INT, weak
@@ -274,9 +275,9 @@ def _run_now(plan, storages, scalars, into):
     stats.ops += 1
     try:
         if traced:
-            results = plan.fn(*arrays, *map(weak, scalars, plan.scalars))
+            results = callers_traces.run(plan, arrays, scalars)
         else:
-            results = plan.run(arrays, scalars)
+            results = _run_plan(plan, arrays, scalars)
     except Exception as error:
         raise translate_error(error, plan.name) from None
     if not isinstance(results, (tuple, list)):
@@ -291,6 +292,9 @@ def _run_now(plan, storages, scalars, into):
         storage.trace = IMMEDIATE if traced else None
         out.append(storage)
     return out[0] if plan.is_single else tuple(out)
+
+
+_run_plan = scoped(Plan.run)
 
 
 def flush(again: bool = False) -> None:

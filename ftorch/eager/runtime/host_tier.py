@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from ..core import jax_internals
+from ..core.jax_scope import scoped
 from ..core.quiet import quiet
 from ..host.rules import MissingRule
 from .jaxpr_classes import merged
@@ -38,6 +39,7 @@ def step_of(plan):
     return step
 
 
+@scoped
 def _made(plan):
     if plan.instance is not None:
         return plan.instance.code()

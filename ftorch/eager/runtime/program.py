@@ -17,6 +17,8 @@ import numpy as np
 
 from ..core import device as _device
 from ..core import forking, jax_internals
+from ..core.jax_scope import scoped
+from ..core.quiet import quiet
 from ..core.refcount import ITEM
 from ..memory import gpu_driver, host_memory
 from ..memory.program_inputs import for_program
@@ -149,6 +151,7 @@ def _reusable(inputs, keep):
     return found
 
 
+@scoped
 def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again=False, finished=None):
     """Runs a trace; gives the arrays of the live slots.
 
@@ -278,7 +281,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     given = [inputs[i] for i in compiled.given]
     arguments = _numbers(ints, np.int64, device) if ints else None
     numbers = _numbers(floats, np.float64, device) if floats else None
-    with _nothing if device is _device.CPU or _device.is_several(device) else jax.default_device(_device.to_jax(device)):
+    where = _nothing if device is _device.CPU or _device.is_several(device) else jax.default_device(_device.to_jax(device))
+    with where, quiet() if is_new else _nothing:  # JAX says so when memory that is offered cannot be used
         if is_new:
             program.moves_much = device is _device.CPU and sum([a.nbytes for a in inputs]) > _LARGE_INPUTS
             given = donation.prepare(compiled.function, kept, given, (arguments, numbers), device)

@@ -10,6 +10,7 @@ from jax.errors import JaxRuntimeError
 
 from ..core import jax_internals
 from ..core.errors import is_of_memory, translate_error
+from ..core.jax_scope import scoped
 from ..memory.host_memory import free_memory
 from .scalars import numbers_of
 from .trace_code import steps_of
@@ -30,6 +31,7 @@ def last_uses(walk, wanted):
     return needed, last_use
 
 
+@scoped
 def execute_by_steps(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished):
     """As `execute`, without a program of the whole."""
     finished += (None, interpret(code, inputs, ints, floats, live))
@@ -41,6 +43,7 @@ def interpret(code, inputs, ints, floats, live):
     return [values[slot] for slot in live]
 
 
+@scoped
 def run_by_steps(code, inputs, ints, floats, wanted, error):
     """Runs by steps what failed with ``error`` as a whole.
 

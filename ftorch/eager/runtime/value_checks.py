@@ -13,6 +13,7 @@ from ..core import device as _device
 from ..core import errors
 from ..core.dtype import dtype as Dtype
 from ..core.jax_internals import on_host
+from ..core.jax_scope import scoped
 from ..core.once import warn_user
 from ..core.registry import Shape
 from ..memory.storage import strided
@@ -210,6 +211,7 @@ def _given(slots, tensors, scalars, waits, read):
     return values, pending
 
 
+@scoped
 def _make(function, values):
     try:
         function(*values)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import device as _device
+from ..core.jax_scope import scoped
 from .arithmetic import F32, contracted, fma32
 
 _BUCKETS = (512, 8192, 65536, 1 << 18)  # words per program: one compilation each, whatever is asked for
@@ -54,6 +55,7 @@ class BlockSampler:
         self._few(words.ctypes.data, words.size, *map(float, self._probe), out.ctypes.data)
         return np.array_equal(out, np.stack(expected, 1))
 
+    @scoped
     def _compile(self, bucket):
         host = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
         words, expected = self._trial(bucket)
@@ -65,7 +67,7 @@ class BlockSampler:
             found = program(words, *self._probe)
             if all(map(np.array_equal, found, expected)):
                 break
-        return program
+        return scoped(program)
 
     def fill(self, out: np.ndarray, draw: Callable, scalars) -> None:
         """Fills ``out``, of whole groups of 16; ``draw(start, stop)`` gives the words for a part."""

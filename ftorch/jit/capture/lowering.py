@@ -6,6 +6,7 @@ operands hold and gives others: of the steps, just those that these need.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from jax.errors import JaxRuntimeError
 from ...eager.core import callback_errors
 from ...eager.core import device as _device
 from ...eager.core.errors import is_of_memory, translate_error
+from ...eager.core.jax_scope import scoped
 from ...eager.core.quiet import quiet
 from ...eager.memory.host_memory import free_memory
 from ...eager.runtime import compilation as _compilation
@@ -197,6 +199,7 @@ class Lowered:
             return np.float64(self.table.floats[position])
         return _compilation.element(numbers, at)
 
+    @scoped
     def call(self, kept, given, numbers, finished=None):
         """The outputs' arrays.
 
@@ -209,6 +212,12 @@ class Lowered:
         if _device.forked[0]:
             finished.append(self._without_xla(kept, given, numbers))
             return self.results(finished[0])
+        with quiet() if given and not self._ran else _nothing:  # JAX says so when memory that is offered cannot be used
+            self._run(kept, given, numbers, finished)
+        self._ran = True
+        return self.results(finished[0])
+
+    def _run(self, kept, given, numbers, finished):
         function = self.jitted()
         operands = (kept, given, numbers)
         if self._padding is not None:
@@ -239,8 +248,6 @@ class Lowered:
                 finished.append(jax.block_until_ready(function(*operands)))
             except JaxRuntimeError as again:
                 raise translate_error(again) from None
-        self._ran = True
-        return self.results(finished[0])
 
     def _without_xla(self, kept, given, numbers):
         arrays: list[Any] = [None] * len(self.starts)
@@ -306,6 +313,9 @@ class Lowered:
             return self._last[1]
         self._last = values, None
         return found
+
+
+_nothing = contextlib.nullcontext()
 
 
 def _floats(kinds):

@@ -12,6 +12,7 @@ import sys
 
 import jax
 
+from ..._toplevel.startup import cache_folder
 from ...eager.runtime.counters import stats
 from ...version import ftorch_version
 
@@ -58,7 +59,7 @@ def summary(profile, row_limit: int = 15) -> str:
     environment = [
         f"ftorch {ftorch_version}, jax {jax.__version__}, Python {platform.python_version()}",
         f"{jax.default_backend()}, {len(jax.devices())} device(s), {os.cpu_count()} processors",
-        f"compilation cache: {jax.config.jax_compilation_cache_dir or 'none'}",
+        f"compilation cache: {cache_folder() or 'none'}",
     ]
     table = profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=row_limit)
     return "\n".join([

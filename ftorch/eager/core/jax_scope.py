@@ -1,0 +1,80 @@
+"""The package's settings of JAX: in force while the package traces, compiles or runs something, and for nobody else.
+
+PyTorch has float64 and int64, and multiplies float32 in float32; JAX's defaults are other ones, and whoever uses JAX beside
+the package keeps them. So nothing of ``jax.config`` is changed: every way into JAX is a function that is `scoped`, which sets
+the calling thread's own values and puts back what they were. JAX finds compiled functions by these settings: a function that
+is compiled within must be called within, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+from . import jax_internals
+
+_get_x64, _set_x64 = jax_internals.thread_setting("jax_enable_x64", "enable_x64")
+_get_precision, _set_precision = jax_internals.thread_setting("jax_default_matmul_precision", "default_matmul_precision")
+
+
+class _Precision(str):
+    """A name of JAX's for how products are computed; by its class `is_inside` knows it from one that somebody else set."""
+
+
+_precision = _Precision("highest")
+
+F = TypeVar("F", bound=Callable)
+
+
+def precision() -> str:
+    """How products and convolutions of float32 are computed, by JAX's name."""
+    return _precision
+
+
+def set_precision(name: str) -> None:
+    """Sets `precision` for what is traced from now on."""
+    global _precision
+    _precision = _Precision(name)
+
+
+def is_inside() -> bool:
+    """Whether the package's settings are in force in the calling thread."""
+    return _get_precision().__class__ is _Precision
+
+
+def scoped(function: F) -> F:
+    """Makes a function run with the package's settings. Costs .3 us a call.
+
+    An interrupt (Ctrl-C) comes before the settings are changed, or after they are put back, or within the function.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        x64, products = _get_x64(), _get_precision()
+        try:
+            _set_x64(True)
+            _set_precision(_precision)
+            return function(*args, **kwargs)
+        finally:
+            try:
+                _set_x64(x64)
+            finally:
+                _set_precision(products)
+
+    return call  # type: ignore[return-value]
+
+
+class scope:  # noqa: N801
+    """The same for a block: ``with scope():``."""
+
+    __slots__ = ("_x64", "_products")
+
+    def __enter__(self):
+        self._x64, self._products = _get_x64(), _get_precision()
+        _set_x64(True)
+        _set_precision(_precision)
+
+    def __exit__(self, *_):
+        _set_x64(self._x64)
+        _set_precision(self._products)
