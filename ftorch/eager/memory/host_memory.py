@@ -205,6 +205,8 @@ class FreeMemory:
 
     def after_new_program(self):
         """Gives pages back, now and then, that making programs has left scattered among what stays."""
+        if not self._made:
+            keep_freed_memory()  # not on import: who imports the package may never compute with it
         self._made += 1
         if self._made % self._EVERY == 0:
             self.after_compilation()

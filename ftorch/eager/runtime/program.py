@@ -391,5 +391,3 @@ def _prefers_steps(program, code, steps, again, device):
         return not (again and not program.varies) and program.spent < _COMPILE_PROGRAM + steps * _COMPILE_PROGRAM_STEP
     return program.seen == 1 and not again
 
-
-host_memory.keep_freed_memory()

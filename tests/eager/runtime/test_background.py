@@ -17,6 +17,7 @@ import pytest
 import ftorch as torch
 from ftorch.eager.core import jax_internals, lock_sharing
 from ftorch.eager.core.device import CPU
+from ftorch.eager.core.jax_scope import scope
 from ftorch.eager.core.quiet import quiet
 from ftorch.eager.runtime import background, compilation, program
 from ftorch.eager.runtime.counters import stats
@@ -90,14 +91,16 @@ def test_calling_what_was_compiled_beside_compiles_nothing(eager_compiler):
         lambda kept, given, ints, floats: [kept[0] * 2 + given[0]], donates=True, device=CPU, steps=1
     )
     kept, given = np.ones(50, np.float32), np.ones(50, np.float32)
-    job = background.compile_beside(function, [background.structure_of(kept)], [background.structure_of(given)], None, None)
+    with scope():
+        job = background.compile_beside(function, [background.structure_of(kept)], [background.structure_of(given)], None, None)
     background.wait()
     assert job.is_over
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
     try:
         for array in (given, jax.device_put(given), given * 1):
-            (result,) = function([kept], [array], None, None)
+            with scope():
+                (result,) = function([kept], [array], None, None)
             np.testing.assert_array_equal(result, np.full(50, 3, np.float32))
     finally:
         jax.monitoring.clear_event_listeners()

@@ -234,7 +234,7 @@ def _exit_code(child, work=None):
             code = 0
         finally:
             os._exit(code)
-    deadline = time.time() + 120
+    deadline = time.time() + 300
     while time.time() < deadline:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:

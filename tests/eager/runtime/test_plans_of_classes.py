@@ -13,6 +13,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager.call import kernel_functions, planning
+from ftorch.eager.core.jax_scope import scope
 from ftorch.eager.runtime import size_classes
 
 _FILE = pathlib.Path(__file__).parents[3] / "benchmarks" / "new_sizes.py"
@@ -52,7 +53,9 @@ def test_plans_are_their_kernels_traces(name, monkeypatch):
         if by_class and not busy and plan.instance is not None and getattr(plan.instance.of, "program", None) is not None:
             busy.append(1)
             seen.append(op.name)
-            if not _is_right(plan):
+            with scope():
+                is_right = _is_right(plan)
+            if not is_right:
                 wrong.append((op.name, [tuple(g.shape) for g in plan.inputs], static))
             busy.clear()
         return plan
