@@ -27,7 +27,7 @@ _CLAMPED = {"gather": 1, "scatter": 1, "scatter-add": 1, "scatter-mul": 1, "scat
 
 def run(plan, arrays, scalars) -> Any:
     """A step's results, as ``plan.fn`` gives them, for arrays that are tracers or constants."""
-    narrow = not jax.config.read("jax_enable_x64")
+    narrow = not jax.config.jax_enable_x64
     return _run(plan, arrays, [weak(s, k) for s, k in zip(scalars, plan.scalars)], narrow)
 
 
