@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import native
+from ..core import callers_traces
 from ..core import device as _device
 from ..core.errors import OutOfMemoryError, translate_error
 from ..core.geometry import Geometry
 from ..core.jax_scope import scoped
 from ..memory.storage import Storage, newest_level
-from . import callers_traces, strided_steps
+from . import strided_steps
 from .counters import Stats, stats
 from .plan import Plan, remember
 from .scalars import COMPLEX, FLOAT, INT, weak
@@ -275,7 +276,7 @@ def _run_now(plan, storages, scalars, into):
     stats.ops += 1
     try:
         if traced:
-            results = callers_traces.run(plan, arrays, scalars)
+            results = callers_traces.run(plan, arrays, scalars, weak)
         else:
             results = _run_plan(plan, arrays, scalars)
     except Exception as error:

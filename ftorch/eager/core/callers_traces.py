@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import jax_internals, jaxprs
-from ..core.jax_scope import scoped
-from .scalars import weak
+from . import jax_internals, jaxprs
+from .jax_scope import scoped
 
 _INT32 = np.iinfo(np.int32)
 # Primitives, and where among their operands positions begin.
@@ -25,29 +24,29 @@ _SLICES = {"dynamic_slice": 1, "dynamic_update_slice": 2}
 _CLAMPED = {"gather": 1, "scatter": 1, "scatter-add": 1, "scatter-mul": 1, "scatter-min": 1, "scatter-max": 1}
 
 
-def run(plan, arrays, scalars) -> Any:
-    """A step's results, as ``plan.fn`` gives them, for arrays that are tracers or constants."""
-    narrow = not jax.config.jax_enable_x64
-    return _run(plan, arrays, [weak(s, k) for s, k in zip(scalars, plan.scalars)], narrow)
+def run(plan, arrays, scalars, weak) -> Any:
+    """A step's results, as ``plan.fn`` gives them, for arrays that are tracers or constants.
+
+    Args:
+        weak: (number, its kind) -> what a kernel is given for it.
+    """
+    return _run(plan, arrays, scalars, weak, not jax.config.jax_enable_x64)
 
 
 @scoped
-def _run(plan, arrays, numbers, narrow):
+def _run(plan, arrays, scalars, weak, narrow):
+    numbers = list(map(weak, scalars, plan.scalars))
     if narrow:
-        closed = _closed(plan, tuple([jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]))
+        closed = _closed(plan, tuple([jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (*arrays, *numbers)]))
         if closed is not None:
             return tuple(_NarrowPositions().run(closed.jaxpr, closed.consts, [*arrays, *numbers]))
     return plan.fn(*arrays, *numbers)
 
 
-_SCALARS = {"i": np.int64, "f": np.float64, "c": np.complex128}
-
-
 @functools.lru_cache(512)
 def _closed(plan, structs):
     """The jaxpr of a plan's step; None if it has no positions that matter."""
-    numbers = [jax.ShapeDtypeStruct((), _SCALARS[k]) for k in plan.scalars]
-    closed, _ = jax_internals.traced(plan.step(), [*structs, *numbers])
+    closed, _ = jax_internals.traced(plan.step(), structs)
     return closed if _has_positions(closed.jaxpr) else None
 
 
