@@ -14,6 +14,7 @@ import numpy as np
 
 from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
+from ..eager.core.jax_scope import scope
 from ..eager.core.registry import OPTIONAL_TENSOR
 from ..eager.native.contexts import called_back
 from ..eager.runtime import capture_trace
@@ -102,7 +103,8 @@ def _is_traceable(op, kernel, tensors, args, kwargs):
         trial = contextlib.nullcontext() if capture is None else capture.watch.trial()
         with trial as effects:
             try:
-                jax.eval_shape(abstract, *map(_shape, tensors))
+                with scope():
+                    jax.eval_shape(abstract, *map(_shape, tensors))
                 found = True
             except Exception:  # whatever a library says of what is no array
                 found = False

@@ -17,6 +17,7 @@ from ..bindings import declared
 from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import api, fill, formats
+from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
 from ..core.once import warn_user
@@ -483,8 +484,6 @@ def resize_(self, *sizes, memory_format=None):
 
 
 def _grow(t, cell, needed):
-    import jax.numpy as jnp
-
     host_memory.check((needed,), t.dtype)
     check_resizable(cell)
     flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
@@ -492,7 +491,7 @@ def _grow(t, cell, needed):
     grown = np.zeros(needed, t.dtype.numpy) if value is None else np.full(needed, value, t.dtype.numpy)
     grown[: flat.size] = flat
     cell.root = geometry(Size((needed,)), t.dtype, t.device)
-    cell.host, cell.trace, cell.array = None, None, jnp.asarray(grown)
+    cell.host, cell.trace, cell.array = None, None, _device.put(grown, t.device)
 
 
 @method

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from ...eager.autograd import backward as engine
 from ...eager.autograd import gradient_values, saved_tensors, tape
@@ -13,6 +13,7 @@ from ...eager.autograd.derivative_kernels import Derived
 from ...eager.autograd.nodes import FREED, Node
 from ...eager.call import op as _op
 from ...eager.call.op import dense_like, read
+from ...eager.core import device as _device
 from ...eager.core.registry import OPTIONAL_TENSOR
 from ...eager.memory.storage import Storage
 from ...eager.runtime import executor
@@ -169,8 +170,8 @@ class CompiledNode(Node):
         for tangent, g in zip(tangents, grads):
             if tangent.operand is not None:
                 arrays[tangent.operand] = (
-                    jnp.zeros(tangent.geometry.shape, tangent.geometry.dtype.numpy) if g is None
-                    else read(g).value()
+                    _device.put(np.zeros(tangent.geometry.shape, tangent.geometry.dtype.numpy), tangent.geometry.device)
+                    if g is None else read(g).value()
                 )
         program = captured.backward
         executor.stats.programs += 1
