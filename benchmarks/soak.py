@@ -20,6 +20,7 @@ import time
 
 import ftorch as torch
 from ftorch.eager.runtime import background
+from ftorch.eager.runtime.counters import stats
 
 SIZES = (3, 5, 8, 13, 21)  # of batches
 WIDTHS = (8, 16, 24)
@@ -120,7 +121,7 @@ def soak(seconds: float, limit: float, rows) -> int:
     outer = signal.signal(signal.SIGALRM, on_alarm)
     rng, steps, start = random.Random(0), 0, time.time()
     reported = settled = None
-    threads = 0
+    threads = compiled = 0
     try:
         while (passed := time.time() - start) < seconds:
             session = Session(rng, rng.choice(WIDTHS))
@@ -139,8 +140,10 @@ def soak(seconds: float, limit: float, rows) -> int:
                 background.wait(60)  # what is being compiled needs some 50 MB meanwhile
                 row = (round(passed), steps, round(memory(), 1), threading.active_count(), files())
                 rows(row)
-                if tenth == 5:  # by now everything has been compiled
+                # By half of the time everything has been compiled, but on a slow machine: XLA's first program brings 100 MB.
+                if tenth >= 5 and (settled is None or (stats.compilations > compiled and tenth < 8)):
                     settled, threads = row, row[3]
+                compiled = stats.compilations
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, outer)

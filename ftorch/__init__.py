@@ -210,6 +210,7 @@ _PACKAGES = frozenset(
         "futures",
         "fx",
         "hub",
+        "interop",
         "jit",
         "library",
         "linalg",

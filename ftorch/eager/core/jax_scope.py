@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
+import jax
+
 from . import jax_internals
 
 _get_x64, _set_x64 = jax_internals.thread_setting("jax_enable_x64", "enable_x64")
@@ -63,6 +65,29 @@ def scoped(function: F) -> F:
                 _set_precision(products)
 
     return call  # type: ignore[return-value]
+
+
+def callers_settings():
+    """(whether there are 64-bit types, the precision of products) as they are in force in the calling thread, for `under`."""
+    return jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
+
+
+class under:  # noqa: N801
+    """Within, settings of somebody else's are in force: his function is traced within the package's scope."""
+
+    __slots__ = ("_settings", "_before")
+
+    def __init__(self, settings):
+        self._settings = settings
+
+    def __enter__(self):
+        self._before = _get_x64(), _get_precision()
+        _set_x64(self._settings[0])
+        _set_precision(self._settings[1])
+
+    def __exit__(self, *_):
+        _set_x64(self._before[0])
+        _set_precision(self._before[1])
 
 
 class scope:  # noqa: N801
