@@ -36,6 +36,8 @@ def quantized_op(*names: str):
 class ScriptObject:
     """An object of a class that PyTorch has in C++, as packed weights are (``torch.ScriptObject``)."""
 
+    is_replaced_whole = True  # nobody changes what it holds: compiled calls have it, and look whether it is the same
+
     __module__ = "torch"
 
 

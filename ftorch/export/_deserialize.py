@@ -12,7 +12,7 @@ from ..eager.core.device import META
 from ..eager.core.geometry import Size, contiguous_stride, geometry
 from ..eager.memory.storage import Storage
 from ..eager.tensor import wrap
-from ..fx.experimental.symbolic_shapes import Expr, SymInt, ValueRanges
+from ..fx.experimental.symbolic_shapes import Expr, SymBool, SymFloat, SymInt, ValueRanges
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..nn import Module
@@ -56,10 +56,13 @@ class _GraphReader:
         self.nodes: dict[str, Any] = {}
 
     def value(self, name):
-        for table in ("tensor_values", "sym_int_values"):
-            found = self.data[table].get(name)
+        found = self.data["tensor_values"].get(name)
+        if found is not None:
+            return _fake(found)
+        for table, kind in (("sym_int_values", SymInt), ("sym_float_values", SymFloat), ("sym_bool_values", SymBool)):
+            found = (self.data.get(table) or {}).get(name)
             if found is not None:
-                return _fake(found) if table == "tensor_values" else size_of(found)
+                return size_of(found, kind)
         return None
 
     def define(self, name, node):
@@ -284,7 +287,7 @@ def from_json(data, state_dict, constants, example_inputs) -> ExportedProgram:
     for name, limits in data["range_constraints"].items():
         low, high = limits["min_val"], limits["max_val"]
         ranges[Expr.symbol(name)] = ValueRanges(
-            0 if low is None else low, math.inf if high is None else high
+            -math.inf if low is None else low, math.inf if high is None else high
         )
     program = ExportedProgram(
         root, graph, ExportGraphSignature(specs, outputs), state_dict, ranges,

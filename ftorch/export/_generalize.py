@@ -37,7 +37,7 @@ from ._size_expressions import fit, fit_floor
 from ._specialize import divisors, fixed, renamed, settled
 from ._symbols import Dynamic, Symbol, at, base, extremes, named, points, symbols_of
 from ._trace import Traces, trace_module
-from ._value_sizes import Draws, add_checks, forced
+from ._value_sizes import Draws, add_checks, forced, varying
 from .dynamic_shapes import UserError
 from .graph_signature import ConstantArgument, SymIntArgument
 
@@ -157,11 +157,14 @@ def _at_other_values(trace, leaves, start, main, dynamic):
             values = {s.name: [p[k] for p in (start, *tried)] for k, s in enumerate(symbols)}
             for k, d in enumerate(main.drawn):
                 values[d.name] = [d.value, *(row[k] for row in numbers)]
+            whole = {name: row for name, row in values.items() if isinstance(row[0], int)}
+            main = at(trace, leaves, symbols, start, varying(main, others, whole))
+            dynamic.drawn = main.drawn
             nodes = _generalize(main, others, values, dynamic, True)
             main.graph.eliminate_dead_code()
             add_checks(main.graph, main.drawn, nodes)
             return main, dynamic
-        except UserError:
+        except (UserError, GuardOnDataDependentSymNode):
             raise
         except Exception as error:  # noqa: BLE001  (as above)
             first = first or error
@@ -338,10 +341,10 @@ class _Generalizer:
         node.meta.update(val=SymInt(value, expr), is_size=True)
         return node
 
-    def _operation(self, function, left, right, symbol=None, expr=None, before=None):
+    def _operation(self, function, *operands, symbol=None, before=None):
         with self.graph.inserting_before(before or self.top):
-            node = self.graph.call_function(function, (left, right))
-        values = [n.meta["val"] if isinstance(n, Node) else n for n in (left, right)]
+            node = self.graph.call_function(function, operands)
+        values = [n.meta["val"] if isinstance(n, Node) else n for n in operands]
         made = function(*values)
         if symbol is not None:
             made = SymInt(int(made), Expr.symbol(symbol.name))
@@ -354,8 +357,8 @@ class _Generalizer:
             return expr.parts[0]
         found = self.nodes.get(str(expr))
         if found is None:
-            left, right = (self.emit(part, before) for part in expr.parts)
-            found = self._operation(getattr(operator, expr.kind), left, right, before=before)
+            parts = [self.emit(part, before) for part in expr.parts]
+            found = self._operation(_function_of(expr.kind), *parts, before=before)
             self.nodes[str(expr)] = found
         return found
 
@@ -398,7 +401,7 @@ class _Generalizer:
 
     def _computed(self, expr, node):
         """The node of what the program computes of its numbers, or None."""
-        if not all(name in self.nodes for name in expr.free_symbols) or not _is_binary(expr):
+        if not all(name in self.nodes for name in expr.free_symbols) or not _has_functions(expr):
             return None
         return self.emit(expr, node)
 
@@ -487,11 +490,17 @@ class _InnerGeneralizer(_Generalizer):
         return super().emit(expr, before)
 
 
-def _is_binary(expr) -> bool:
-    """Whether an expression is made of Python's operators with two operands."""
+def _function_of(kind):
+    """What nodes call for an operation of expressions; None where there is nothing."""
+    named = {"round": round, "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil}
+    return named.get(kind) or getattr(operator, kind, None)
+
+
+def _has_functions(expr) -> bool:
+    """Whether nodes can compute an expression."""
     if expr.kind in ("symbol", "number"):
         return True
-    return hasattr(operator, expr.kind) and len(expr.parts) == 2 and all(map(_is_binary, expr.parts))
+    return _function_of(expr.kind) is not None and all(map(_has_functions, expr.parts))
 
 
 def _name(target):

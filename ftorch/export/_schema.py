@@ -11,7 +11,7 @@ import ftorch as torch
 
 from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload
-from ..fx.experimental.symbolic_shapes import Expr, SymInt
+from ..fx.experimental.symbolic_shapes import Expr, SymBool, SymFloat, SymInt
 
 _DTYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32",
@@ -58,17 +58,31 @@ def format_of(number: int):
 def expr_text(expr: Expr) -> str:
     """An expression as SymPy's ``srepr`` writes it."""
     if expr.kind == "symbol":
-        return f"Symbol('{expr.parts[0]}', positive=True, integer=True)"
+        name = expr.parts[0]
+        of_values = "" if name.startswith("zuf") else ", integer=True" if name.startswith("u") else ", positive=True, integer=True"
+        return f"Symbol('{name}'{of_values})"
     if expr.kind == "number":
-        return f"Integer({expr.parts[0]})"
-    left, right = map(expr_text, expr.parts)
-    return {
-        "add": f"Add({left}, {right})", "sub": f"Add({left}, Mul(Integer(-1), {right}))",
-        "mul": f"Mul({left}, {right})", "floordiv": f"FloorDiv({left}, {right})",
-        "mod": f"Mod({left}, {right})",
-    }[expr.kind]
+        value = expr.parts[0]
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return f"Float('{value!r}', precision=53)" if isinstance(value, float) else f"Integer({value})"
+    parts = [*map(expr_text, expr.parts)]
+    if expr.kind == "sub":
+        return f"Add({parts[0]}, Mul(Integer(-1), {parts[1]}))"
+    if expr.kind == "neg":
+        return f"Mul(Integer(-1), {parts[0]})"
+    return f"{_WORDS[expr.kind]}({', '.join(parts)})"
 
 
+# SymPy's words, and PyTorch's for functions that SymPy has not.
+_WORDS = {
+    "add": "Add", "mul": "Mul", "floordiv": "FloorDiv", "mod": "Mod", "truediv": "IntTrueDiv", "pow": "Pow", "abs": "Abs",
+    "max": "Max", "min": "Min", "sqrt": "OpaqueUnaryFn_sqrt", "float": "ToFloat", "trunc": "TruncToInt",
+    "floor": "FloorToInt", "ceil": "CeilToInt", "round": "RoundToInt", "and_": "And", "or_": "Or", "not_": "Not",
+    "eq": "Equality", "ne": "Unequality", "lt": "StrictLessThan", "le": "LessThan", "gt": "StrictGreaterThan",
+    "ge": "GreaterThan",
+}
+_KINDS = {word: kind for kind, word in _WORDS.items()}
 _FUNCTIONS = {"Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv}
 
 
@@ -80,13 +94,18 @@ def expr_of(text: str) -> Expr:
             name = node.func.id
             if name == "Symbol":
                 return Expr.symbol(node.args[0].value)
-            if name == "Integer":
-                return Expr.of(ast.literal_eval(node.args[0]))
+            if name in ("Integer", "Float"):
+                value = ast.literal_eval(node.args[0])
+                return Expr.of(float(value) if name == "Float" else value)
             if name in ("Mod", "PythonMod"):
                 left, right = map(build, node.args)
                 return left._with("mod", right)
+            if name not in _FUNCTIONS:
+                return Expr(_KINDS[name], tuple(map(build, node.args)))
             return functools.reduce(_FUNCTIONS[name], map(build, node.args))
         if isinstance(node, ast.Name):
+            if node.id in ("true", "false"):
+                return Expr.of(node.id == "true")
             return Expr.symbol(node.id)
         return Expr.of(ast.literal_eval(node))
 
@@ -97,19 +116,22 @@ def expr_of(text: str) -> Expr:
 
 
 def size_json(n):
-    """A size."""
-    if isinstance(n, SymInt):
-        return {"as_expr": {"expr_str": expr_text(n.expr), "hint": {"as_int": int(n)}}}
-    return {"as_int": int(n)}
+    """A size, or another number or condition."""
+    value = n.hint if isinstance(n, (SymInt, SymFloat, SymBool)) else n
+    tag = "as_bool" if isinstance(value, bool) else "as_float" if isinstance(value, float) else "as_int"
+    if value is not n:
+        by_values = any(name.startswith(("u", "zuf")) for name in n.expr.free_symbols)  # whose example says nothing
+        return {"as_expr": {"expr_str": expr_text(n.expr), "hint": None if by_values else {tag: value}}}
+    return {tag: value if tag != "as_int" else int(value)}
 
 
-def size_of(data):
-    """The size of a description."""
-    if "as_int" in data:
-        return data["as_int"]
+def size_of(data, kind=SymInt):
+    """The size of a description; ``kind`` is another class of numbers or conditions."""
+    tag, example = {SymInt: ("as_int", 2), SymFloat: ("as_float", 2.0), SymBool: ("as_bool", True)}[kind]
+    if "as_expr" not in data:
+        return data[tag]
     found = data["as_expr"]
-    hint = (found.get("hint") or {}).get("as_int", 2)
-    return SymInt(hint, expr_of(found["expr_str"]))
+    return kind((found.get("hint") or {}).get(tag, example), expr_of(found["expr_str"]))
 
 
 # --- what nodes call ------------------------------------------------------------------

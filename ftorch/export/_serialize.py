@@ -13,6 +13,7 @@ from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
 from ..eager.core import formats
 from ..eager.tensor import TensorBase
+from ..fx.experimental.symbolic_shapes import SymBool
 from ..fx.node import Node
 from ..utils import _pytree as pytree
 from ._schema import STRIDED, dtype_number, format_number, size_json, target_name
@@ -78,7 +79,7 @@ def _float(value):
 
 def _node_argument(node):
     value = node.meta.get("val")
-    if isinstance(value, (bool,)):
+    if isinstance(value, (bool, SymBool)):
         return {"as_sym_bool": {"as_name": node.name}}
     if isinstance(value, int):
         return {"as_sym_int": {"as_name": node.name}}
@@ -125,12 +126,12 @@ class _GraphWriter:
     def _note(self, name, value):
         if isinstance(value, TensorBase):
             self.tensors[name] = tensor_meta(value)
-        elif isinstance(value, bool):
-            self.bools[name] = {"as_bool": value}
+        elif isinstance(value, (bool, SymBool)):
+            self.bools[name] = size_json(value)
         elif isinstance(value, int):
             self.sizes[name] = size_json(value)
         elif isinstance(value, float):
-            self.floats[name] = {"as_float": value}
+            self.floats[name] = size_json(value)
 
     def _argument(self, value):
         if isinstance(value, Node) and value.op == "get_attr":
@@ -318,7 +319,9 @@ def to_json(program) -> dict[str, Any]:
         RuntimeError: a node calls something that is no op of ``torch.ops``.
     """
     ranges = {
-        str(k): {"min_val": int(v.lower), "max_val": None if v.upper == math.inf else int(v.upper)}
+        str(k): {
+            f"{end}_val": int(n) if math.isfinite(n) else None for end, n in (("min", v.lower), ("max", v.upper))
+        }
         for k, v in program.range_constraints.items()
     }
     signature = program.graph_signature

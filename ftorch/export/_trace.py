@@ -7,6 +7,7 @@ own; writes stay what they are, so a graph that runs on the module's buffers upd
 from __future__ import annotations
 
 import builtins
+import contextlib
 import inspect
 import math
 import os
@@ -24,7 +25,7 @@ from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..functional.functional_call import swapped
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
-from ..fx.experimental.symbolic_shapes import SymBool
+from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..nn import Module, Parameter
@@ -32,7 +33,7 @@ from ..utils import _pytree as pytree
 from . import _leaves
 from ._jax_forms import FORMS
 from ._modules import PREFIXES, attributes_as, module_stack, state_of
-from ._value_sizes import SIZED, Drawn, Draws
+from ._value_sizes import SIZED, Drawn, Draws, Varying
 from .dynamic_shapes import UserError, combined_args
 from .graph_signature import (
     ConstantArgument,
@@ -115,12 +116,22 @@ class _Watched(Traced):
         """The number of elements."""
         return math.prod(self.shape)
 
+    nelement = numel
+
+    def __len__(self):
+        shape = self.shape
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return int(shape[0])
+
 
 class ExportLevel(TraceLevel):
     """Records calls with ATen's composites whole; every tensor is an input or computed."""
 
     composites = True
     renames = True
+
+    numbers = (SymInt, SymFloat)
 
     def __init__(self, draws=None):
         super().__init__()
@@ -448,13 +459,15 @@ def trace_module(module, args, kwargs, whole=True, shown=None, forced=()) -> Tra
 def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
     level = ExportLevel(Draws(forced) if whole else None)
     level.shown = shown
+    if isinstance(shown, Varying):
+        shown.draws = level.draws
     level.composites = level.renames = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
     names = _input_names(module, args, kwargs)
     inputs: list[InputSpec] = []
     constants: dict[str, Any] = {}
     called: dict[str, str] = {}
-    with level:
+    with level, level.draws or contextlib.nullcontext():
         state, attributes, same = {}, {}, {}
         for kind, name, value, persistent in state_of(module):
             node = level.graph.placeholder(f"{PREFIXES[kind]}_{_identifier_of(name)}")

@@ -15,9 +15,11 @@ from typing import Any
 from .._ops import OpOverload, ops
 from ..eager.core import places
 from ..fx.experimental.symbolic_shapes import (
+    Expr,
     Guard,
     GuardOnDataDependentSymNode,
     ShapeEnv,
+    SymBool,
     SymFloat,
     SymInt,
     ValueRanges,
@@ -25,6 +27,7 @@ from ..fx.experimental.symbolic_shapes import (
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ._size_comparisons import bounds
+from ._size_expressions import fit
 
 _CHECKS = places.own_file("_toplevel/basics.py")
 
@@ -64,16 +67,27 @@ class Draws(ShapeEnv):
         forced: what the numbers are to be, in order; then what values say.
     """
 
+    of_values = True
+
     def __init__(self, forced=()):
         super().__init__()
         self.drawn: list[Drawn] = []
         self.forced = forced
+        self.is_over = False  # the run: its numbers may be keys of what is kept, which later calls are compared with
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.is_over = True
 
     def draw(self, value, node=None, dim=None, low=-math.inf, high=math.inf) -> Drawn:
         """The next number."""
         k = len(self.drawn)
         value = self.forced[k] if k < len(self.forced) else value
-        self.drawn.append(Drawn(f"u{k}", value, node, dim, low, high))
+        letter = "zuf" if isinstance(value, float) else "u"
+        number = sum(d.name.startswith(letter) for d in self.drawn)
+        self.drawn.append(Drawn(f"{letter}{number}", value, node, dim, low, high))
         return self.drawn[-1]
 
     def symbolic(self, drawn: Drawn):
@@ -86,7 +100,9 @@ class Draws(ShapeEnv):
         Raises:
             GuardOnDataDependentSymNode: the user's code decides by the number.
         """
-        file = sys._getframe(2).f_code.co_filename
+        if self.is_over:
+            return
+        file = _asking(sys._getframe(2))
         found = bounds(Guard(guard.comparison, guard.left, guard.right, True)) if guard.comparison in _TOLD else None
         drawn = None if found is None else next((d for d in self.drawn if d.name == found[0]), None)
         if file == _CHECKS:
@@ -95,7 +111,7 @@ class Draws(ShapeEnv):
                 right = guard.right.parts[0] if guard.right.kind == "number" and guard.left.kind == "symbol" else None
                 drawn.checks.append((guard.comparison, right))
             return
-        if file.startswith(places.PACKAGE):
+        if file is None:
             return
         if drawn is not None and found is not None:
             inside = drawn.low >= found[1] and drawn.high <= found[2]
@@ -111,6 +127,72 @@ class Draws(ShapeEnv):
         )
 
 
+    def note_plain(self, number) -> None:
+        """Refuses to make a number one of Python's own, for the user's code.
+
+        Raises:
+            GuardOnDataDependentSymNode: see above.
+        """
+        if not self.is_over and _asking(sys._getframe(2)) is not None:
+            raise GuardOnDataDependentSymNode(
+                f"Could not extract specialized integer from data-dependent expression {number} (unhinted: {number}).  "
+                "(Size-like symbols: none)"
+            )
+
+
+def _asking(frame):
+    """The file of the code that asks; None for the package's own, other than what answers for a tensor."""
+    code = frame.f_code
+    if code.co_filename in _ANSWERING and code.co_name in ("__bool__", "__int__", "__float__", "__len__"):
+        return _asking(frame.f_back)
+    return None if code.co_filename.startswith(places.PACKAGE) and code.co_filename != _CHECKS else code.co_filename
+
+
+@dataclass
+class Varying:
+    """Sizes that follow from numbers that values decide, as a run shows them to Python.
+
+    Attributes:
+        sizes: {name of a node: an expression for each of its sizes, None for one that stays}.
+        draws: those of the run.
+    """
+
+    sizes: dict[str, list]
+    draws: Draws | None = None
+
+    def __call__(self, node, shape):
+        """The sizes of a node as Python sees them."""
+        known = self.sizes.get(node.name)
+        if known is None or len(known) != len(shape):
+            return shape
+        return tuple(n if e is None else SymInt(n, e, self.draws) for n, e in zip(shape, known))
+
+
+def varying(main, others, values) -> Varying:
+    """The sizes that runs with other numbers have otherwise.
+
+    Args:
+        main, others: `Traces`.
+        values: {symbol: its values}, of integers, also of those that are no values'.
+    """
+    numbers = {d.name for d in main.drawn}
+    found = {}
+    for name, (op, target, sizes) in main.seen.items():
+        rows = [t.seen.get(name) for t in others]
+        if any(r is None or r[:2] != (op, target) or len(r[2]) != len(sizes) for r in rows):
+            found[name] = [Expr.symbol(f"{name}_{d}") for d in range(len(sizes))]  # others have no such call
+            continue
+        exprs: list = []
+        for d, n in enumerate(sizes):
+            column = [n, *(r[2][d] for r in rows)]
+            made = None if len(set(column)) == 1 else fit(column, values) or Expr.symbol(f"{name}_{d}")
+            exprs.append(made if made is None or made.free_symbols - (values.keys() - numbers) else None)
+        if any(exprs):
+            found[name] = exprs
+    return Varying(found)
+
+
+_ANSWERING = {places.own_file("eager/dispatch/levels.py"), places.own_file("export/_trace.py")}
 _TOLD = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # How far the numbers of other runs are from the example's, run by run, for one number after the other.
 _WAYS = (
@@ -178,6 +260,7 @@ def add_checks(graph: Graph, drawn: list[Drawn], nodes: dict[str, Node]) -> None
             with graph.inserting_after(after):
                 name = f"{kind}_1" if kind in asked else kind
                 found = graph.call_function(getattr(operator, kind), (number, end), name=name)
+                found.meta["val"] = SymBool(True, Expr.call(kind, Expr.symbol(d.name), end))
             with graph.inserting_after(found):
                 text = f"Runtime assertion failed for expression {text} on node '{found.name}'"
                 after = graph.call_function(ops.aten._assert_scalar.default, (found, text), name="_assert_scalar_default")

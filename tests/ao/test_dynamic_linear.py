@@ -94,3 +94,34 @@ def test_lstms(layers, bidirectional, steps):
     for results in own[1:3]:
         for first, result in zip(own[0], results):
             np.testing.assert_array_equal(result, first)
+
+
+def test_compiled_layers_see_other_weights():
+    """`set_weight_bias`, `load_state_dict` and assignments replace packed weights: a compiled call has those there are."""
+
+    def weight(t, value, *shape):
+        return t.quantize_per_tensor(t.full(shape, value), 0.5, 0, t.qint8)
+
+    def run(t, compiled):
+        dynamic, pack, rows = t.ao.nn.quantized.dynamic, t.ops.quantized.linear_prepack, []
+        linear, other = dynamic.Linear(4, 3), dynamic.Linear(4, 3)
+        other.set_weight_bias(weight(t, 3.0, 3, 4), t.zeros(3))
+        call, x = compiled(linear), t.ones(2, 4)
+        for value in (1.0, 2.0):
+            linear.set_weight_bias(weight(t, value, 3, 4), t.zeros(3))
+            rows.append(call(x).tolist())
+        linear.load_state_dict(other.state_dict())
+        rows.append(call(x).tolist())
+        lstm = dynamic.LSTM(4, 3)
+        call = compiled(lstm)
+        for value in (0.5, -0.5):
+            products = [pack(weight(t, value, 12, n), t.zeros(12)) for n in (4, 3)]
+            cell = t.ops.quantized.make_quantized_cell_params_dynamic(*products, t.zeros(12), t.zeros(12), True)
+            lstm._all_weight_values[0].param = cell
+            rows.append(call(t.ones(2, 1, 4))[0].tolist())
+        return rows
+
+    rows = run(ftorch, ftorch.compile)
+    assert rows == run(ftorch, lambda f: f)
+    for own, wanted in zip(rows, run(torch, lambda f: f), strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=1e-5)

@@ -81,8 +81,11 @@ def tensors_of(operands):
             yield o
 
 
-def normalize(op, operands):
+def normalize(op, operands, kept=()):
     """NumPy scalars become numbers (NumPy arrays tensors) where the schema takes tensors.
+
+    Args:
+        kept: classes of numbers that stay what they are.
 
     Raises:
         TypeError: in PyTorch's words for anything else.
@@ -95,7 +98,7 @@ def normalize(op, operands):
     for position, o in zip(dynamic, operands):
         kind = definition.kinds[position]
         name = definition.argument_names[position]
-        out.append(_normalize_one(op, kind, name, position, o))
+        out.append(o if type(o) in kept else _normalize_one(op, kind, name, position, o))
     return tuple(out)
 
 

@@ -191,8 +191,12 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
     key = (shape, stride, dtype, device)
     found = _INTERNED.get(key)
     if found is None:
-        if type(shape) is not Size:
+        if not all([type(n) is int for n in shape]):  # numbers of a graph: what is interned outlives it
+            shape = Size([int(n) for n in shape])
+        elif type(shape) is not Size:
             shape = Size(shape)
+        if stride is not None:
+            stride = tuple([int(n) for n in stride])
         if stride is None:
             # Both spellings of a contiguous geometry must be one object.
             full = (shape, contiguous_stride(shape), dtype, device)
@@ -200,7 +204,7 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
             if found is None:
                 found = _INTERNED[full] = Geometry(*full, contiguous=True)
         else:
-            found = Geometry(shape, tuple(stride), dtype, device)
+            found = Geometry(shape, stride, dtype, device)
         if len(_INTERNED) >= _sweep_at[0]:
             _sweep()
         _INTERNED[(shape, stride, dtype, device)] = found

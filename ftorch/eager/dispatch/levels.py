@@ -39,6 +39,7 @@ class Level:
 
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
     records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
+    numbers = ()  # classes of numbers that calls see as they are, not as Python's own
     is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
 
     def __init__(self):
@@ -292,7 +293,7 @@ def _dispatch(op, operands, static):
         python = _op.hooks.python  # modes with `__torch_dispatch__`
         return (False, None) if python is None else python(op, operands, static)
     return True, level.call(
-        op, normalize(op, operands), hashable(static, op.definition) if static else ()
+        op, normalize(op, operands, level.numbers), hashable(static, op.definition) if static else ()
     )
 
 
@@ -309,7 +310,7 @@ def _dispatch_inplace(op, operands, static):
         python = _op.hooks.python
         return (False, None) if python is None else python(op, operands, static, "inplace")
     result = level.call_inplace(
-        op, normalize(op, operands), hashable(static, op.definition) if static else ()
+        op, normalize(op, operands, level.numbers), hashable(static, op.definition) if static else ()
     )
     return True, target if adopted and taken_in(target) is not target else result
 

@@ -14,7 +14,7 @@ from ...eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ...eager.autograd.views import ViewNode, view_call
 from ...eager.call import op as _op
 from ...eager.call import planning
-from ...eager.call.operands import tensors_of
+from ...eager.call.operands import normalize, tensors_of
 from ...eager.core import api, formats
 from ...eager.core.registry import OpDef
 from ...eager.core.return_values import named
@@ -194,6 +194,7 @@ class TraceLevel(Level):
 
     def call(self, op, operands, static):
         node = self.record(op, operands, static)
+        operands = normalize(op, operands)
         with self.below():
             value = _op.call(op, self._inner(operands), static)
         outputs = self.results(value, node)
@@ -206,7 +207,8 @@ class TraceLevel(Level):
         return named(op.definition, many) if isinstance(op.definition, OpDef) else tuple(many)
 
     def call_inplace(self, op, operands, static):
-        target = operands[0]
+        target, shown = operands[0], operands
+        operands = normalize(op, operands)
         tensors = list(tensors_of(operands))
         plan = planning.build_inplace(op, operands, static)
         mask = tuple(isinstance(t, Traced) and t._ftorch_requires_grad for t in tensors)
@@ -222,7 +224,7 @@ class TraceLevel(Level):
                 with no_grad():
                     before = target.clone()
                 tensors = [before if t is target else t for t in tensors]
-        node = self.record(op, operands, static, "inplace")
+        node = self.record(op, shown, static, "inplace")
         if recorded:
             history = backward.node_class(backward, scalars)
             history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask))

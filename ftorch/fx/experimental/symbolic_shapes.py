@@ -187,7 +187,23 @@ class _SymbolicNumber(_Symbolic):
 
     @property
     def hint(self):  # type: ignore[override]
-        return self.plain(self)
+        return int.__int__(self) if self.plain is int else float.__float__(self)  # type: ignore[arg-type]
+
+    def __bool__(self):
+        value = self.hint
+        if getattr(self.env, "of_values", False):
+            self.env.note(Guard("ne", self.expr, Expr.of(0), value != 0))
+        return value != 0
+
+    def __int__(self):
+        if getattr(self.env, "of_values", False):
+            self.env.note_plain(self)  # type: ignore[union-attr]
+        return int(self.hint)
+
+    def __float__(self):
+        if getattr(self.env, "of_values", False):
+            self.env.note_plain(self)  # type: ignore[union-attr]
+        return float(self.hint)
 
     def __hash__(self):
         return self.plain.__hash__(self)
@@ -347,6 +363,7 @@ class ShapeEnv:
     var_to_range: dict[str, ValueRanges] = field(default_factory=dict)
     var_to_sources: dict[str, tuple[str, int]] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
+    of_values = False  # whether values decide the numbers: nobody may know them then
 
     def create_symbol(self, value: int, source=None, lower=0, upper=math.inf) -> Expr:
         """A new symbol with the example's value.

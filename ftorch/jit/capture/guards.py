@@ -231,6 +231,8 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
             guards.add(f"'forward' not in {d}", f"{kind}.forward is the class's")
         for key, value in state.plain.items():
             guards.equal(f"{d}[{key!r}]", value, f"{kind}.{key}")
+        for key, value in state.packed.items():
+            guards.value(f"{d}.get({key!r})", value, f"{kind}.{key}")
         empty = []
         for table, before in state.hooks:
             name = guards.name(table)

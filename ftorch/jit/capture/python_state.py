@@ -82,6 +82,10 @@ class ModuleState:
         self.plain = {
             k: v for k, v in self.scope.items() if is_a(v, SCALARS) and (library or k == "training")
         }
+        # Objects whose content is part of the program, as packed weights are: others take their place.
+        self.packed = {
+            k: v for k, v in self.scope.items() if library and in_class(type(v), "is_replaced_whole") is not MISSING
+        }
         self.tables = [(table, dict(table)) for table in (parameters, buffers)]
         self.children = dict(self.parts)
         # How many parts there are matters to what goes through them all.
