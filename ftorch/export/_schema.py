@@ -59,8 +59,9 @@ def expr_text(expr: Expr) -> str:
     """An expression as SymPy's ``srepr`` writes it."""
     if expr.kind == "symbol":
         name = expr.parts[0]
-        of_values = "" if name.startswith("zuf") else ", integer=True" if name.startswith("u") else ", positive=True, integer=True"
-        return f"Symbol('{name}'{of_values})"
+        if name.startswith("zuf"):
+            return f"Symbol('{name}')"
+        return f"Symbol('{name}', {'' if name.startswith('u') else 'positive=True, '}integer=True)"
     if expr.kind == "number":
         value = expr.parts[0]
         if isinstance(value, bool):
