@@ -36,6 +36,7 @@ from .capture.call_signature import (
     is_array,
     modes_key,
     other_device,
+    requirements,
     returned,
     share_parts,
     stand_in,
@@ -319,7 +320,7 @@ class Compiled:
         drawn = None if recorder is None else default_generator.get_state()
         places = None if recorder is None else places_in_graph(leaves)
         grad_before = modes.grad
-        started = next(nodes._sequence)
+        started, flags = next(nodes._sequence), requirements(leaves)
         captured = reason = None
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
@@ -348,6 +349,8 @@ class Compiled:
                 trace.on_break, trace.captures = None, False
             elif trace.captures and getattr(trace, "looked", False):
                 trace.on_break, trace.captures, reason = None, False, VALUE
+            elif trace.captures and requirements(leaves) != flags:
+                trace.on_break, trace.captures, reason = None, False, "it changed whether an argument requires grad"
             elif trace.captures:
                 captured, reason = self._finish(
                     key, trace, watch, leaves, outputs, started, grad_before

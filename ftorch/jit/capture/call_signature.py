@@ -7,6 +7,7 @@ that are on.
 from __future__ import annotations
 
 import collections
+import functools
 import re
 
 from ...autograd.grad_mode import no_grad
@@ -106,6 +107,11 @@ def aliases(leaves):
     )
 
 
+def requirements(leaves) -> list[bool]:
+    """Of each tensor argument whether it requires grad as a leaf."""
+    return [t._ftorch_requires_grad for t in leaves if issubclass(type(t), TensorBase) and t._grad_fn is None]
+
+
 def modes_key():
     """The modes that are on, as part of a call's kind."""
     on = modes.autocast
@@ -126,7 +132,18 @@ def returned(leaves, originals, outputs):
             if _is_reshaped(old._ftorch_geometry, new._ftorch_geometry):
                 _reshape_as(old, new)
             old.copy_(new.detach())
+    for new, old in zip(leaves, originals):
+        if new is not old and requirements([new]) != requirements([old]) and new._grad_fn is old._grad_fn is None:
+            old.requires_grad_(new._ftorch_requires_grad)
+            if new._ftorch_requires_grad:
+                new.register_post_accumulate_grad_hook(functools.partial(_hand_over, old))
     return given_back(leaves, originals, outputs)
+
+
+def _hand_over(old, new):
+    """Gives an argument the gradient of its stand-in, which is the leaf of this one call's graph."""
+    grad, new.grad = new.grad, None
+    old.grad = grad if old.grad is None else old.grad + grad
 
 
 def _is_reshaped(old, new) -> bool:
