@@ -34,7 +34,7 @@ _SAME = {  # each name: the functions whose nodes have it
     "LinalgCholeskyEx": "linalg_cholesky", "LinalgInvEx": "linalg_inv inverse",
     "LinalgSolveEx": "linalg_solve", "LinalgLuFactorEx": "linalg_lu_factor",
     "LinalgEig": "linalg_eigvals", "LinalgEigh": "linalg_eigvalsh", "LinalgSvd": "svd linalg_svdvals",
-    "LinalgQr": "qr", "LinalgPinv": "pinverse", "LinalgMatrixExp": "matrix_exp",
+    "LinalgQr": "qr", "LinalgDet": "det", "LinalgSlogdet": "slogdet", "LinalgPinv": "pinverse", "LinalgMatrixExp": "matrix_exp",
     "LinalgLuSolve": "lu_solve", "LinalgCross": "cross", "Mm": "linalg_matrix_power",
     "Cat": "linalg_vander", "Where": "logdet", "Sort": "msort", "Flip": "fliplr flipud",
     "Gather": "take_along_dim", "Repeat": "tile", "Stack": "combinations", "Squeeze": "cov",
@@ -196,7 +196,10 @@ def _recurrent(call):
     return f"{'MkldnnRnnLayer' if is_lstm and input.device.type == 'cpu' and input.dtype.itemsize < 8 else 'Stack'}Backward0"
 
 
+_CTC = {"none": "CtcLossBackward0", "mean": "MeanBackward0"}
 _RULES = {
+    "_ctc_loss": lambda call: _CTC.get(call.value("reduction"), "SumBackward0"),
+    "round": lambda call: f"RoundBackward{int(bool(call.value('decimals')))}",
     "_lstm_layer": _recurrent, "_rnn_layer": _recurrent,
     "fake_quantize_per_tensor_affine": lambda call: "FakeQuantizePerTensorAffineCachemask"
     f"{'TensorQparams' if len(call.dims) > 1 else ''}Backward0",

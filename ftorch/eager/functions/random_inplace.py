@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import sampling
+from ..autograd.tape import rename_node
 from ..call.op import check_captured, has_overlap, special, to_numpy
 from ..core import api as torch
 from ..core import device as devices
@@ -114,8 +115,8 @@ def _takes_value(t):
     )
 
 
-def _fill(t, generator, sampler, *args, **options):
-    """Overwrites a tensor by what a sampler draws."""
+def _fill(t, generator, sampler, *args, node=None, **options):
+    """Overwrites a tensor by what a sampler draws; ``node``: the name of its node, if it isn't made of the sampler's."""
     if has_overlap(t):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
@@ -136,7 +137,11 @@ def _fill(t, generator, sampler, *args, **options):
     if _takes_value(t) and drawn._ftorch_geometry is t._ftorch_geometry:
         executor.move(drawn._ftorch_storage, t._ftorch_storage)  # nothing is computed
         return t
-    return t.copy_(drawn)
+    t.copy_(drawn)
+    if type(t._grad_fn).__name__ == "CopyBackwards":
+        camel = "".join(word.capitalize() for word in sampler.__name__.split("_"))
+        rename_node(t._grad_fn, node or f"{camel}Backward0")
+    return t
 
 
 def is_simple(t) -> bool:
@@ -389,6 +394,7 @@ def random_(self, from_=None, to=_ABSENT, *, generator=None, **named):
         RuntimeError: for an empty range, or one beyond the dtype.
     """
     check_generator("random_", generator)
+    is_end = to is _ABSENT and not named
     if to is _ABSENT:
         from_, to = (named["from"], None) if named else (0 if from_ is not None else None, from_)
     else:
@@ -397,7 +403,8 @@ def random_(self, from_=None, to=_ABSENT, *, generator=None, **named):
     if self.dtype.is_complex:
         raise unsupported("random_kernel_cpu", self.dtype)
     if low is None and high is None:
-        return _fill(self, generator, sampling.random_, self.dtype.numpy)
+        return _fill(self, generator, sampling.random_, self.dtype.numpy, node="RandomBackward2")
+    node = f"RandomBackward{int(low is None or is_end)}"
     low = low or 0
     if high is None:
         high = _largest(self.dtype) + 1
@@ -405,7 +412,7 @@ def random_(self, from_=None, to=_ABSENT, *, generator=None, **named):
     check_range(self.dtype, low, high)
     if self.dtype in FLOATS:
         low, high = _representable(self.dtype, low, high)
-    return _fill(self, generator, sampling.randint, low, high, self.dtype.numpy)
+    return _fill(self, generator, sampling.randint, low, high, self.dtype.numpy, node=node)
 
 
 def _representable(dtype, low, high):
@@ -464,7 +471,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if self.dtype.is_complex:
         raise unsupported("bernoulli_scalar_cpu_", self.dtype)
-    return _fill(self, generator, sampling.bernoulli, p, self.dtype.numpy)
+    return _fill(self, generator, sampling.bernoulli, p, self.dtype.numpy, node="BernoulliBackward2")
 
 
 def _bernoulli_tensor(self, p, generator):
@@ -484,7 +491,7 @@ def _bernoulli_tensor(self, p, generator):
         ordered = probabilities.transpose(memory_order(self)).reshape(shape)
         return sampling.bernoulli_tensor(generator, ordered, self.dtype.numpy)
 
-    return _fill(self, generator, sample)
+    return _fill(self, generator, sample, node="BernoulliBackward1")
 
 
 def check_probabilities(p: np.ndarray) -> None:

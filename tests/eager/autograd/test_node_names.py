@@ -18,7 +18,7 @@ PROGRAMS = {
     "t.index_fill(x,0,c,1.); t.index_fill(x,0,c,t.tensor(1.)); t.scatter(x,0,c,1.); t.scatter(x,0,c,x); "
     "t.lerp(x,x,.5); t.lerp(x,x,x); m.sum(0); m.mean(0); m.prod(0)",
     "letters": "t.log1p(x); t.deg2rad(x); t.special.i0e(x); t.special.xlog1py(x,x); F.unfold(i,2); "
-    "F.max_pool2d(i,2); F.avg_pool2d(i,2); F.adaptive_max_pool2d(i,2)",
+    "F.max_pool2d(i,2); F.avg_pool2d(i,2); F.adaptive_max_pool2d(i,2); t.round(x); t.round(x,decimals=1)",
     "reduced": "; ".join(
         f"F.{loss}, reduction='{r}')"
         for r in ("mean", "sum", "none")
@@ -44,11 +44,15 @@ PROGRAMS = {
     "F.interpolate(i[0],scale_factor=2.,mode='linear'); F.pad(i,(1,1)); F.pad(i,(1,1,1,1),mode='reflect'); "
     "F.pad(i,(1,1,1,1),mode='replicate'); F.adaptive_avg_pool2d(i,1); F.adaptive_avg_pool2d(i,2); "
     "t.linalg.norm(a,'nuc'); t.linalg.norm(a,2); t.linalg.matrix_norm(a); t.fft.fft(x); t.fft.fft(x+0j); t.fft.ifft(x)",
+    "drawn": "(x*2).normal_(); (x*2).uniform_(); (x*2).exponential_(); (x*2).cauchy_(); (x*2).log_normal_(); "
+    "(x*2).geometric_(.5); (x*2).bernoulli_(.5); (x*2).bernoulli_(y/2); (x*2).random_(); (x*2).random_(5); "
+    "(x*2).random_(2,5); F.rrelu(x); F.rrelu(x,training=True); F.rrelu(x*2,inplace=True); "
+    "F.rrelu(x*2,training=True,inplace=True)",
     "indices": "m[None]; m[None,None]; m[1:,None]; m[None,1:]; m[:,None]; m[1,:]; m[1,None]; m[...,None]; m[:,1:]; "
     "m[1:,:]; m[...,1]; m[:,:]; m[None,0]; m[0:2]; m[0:2,None]; m[0,0,None]",
     "composed": "t.square(x); t.outer(x,x); F.softsign(x); F.normalize(m); F.rms_norm(m,(3,)); F.selu(x); "
     "F.relu6(x); F.cosine_similarity(m,m); t.linalg.inv(a); t.linalg.solve(a,a); t.linalg.cholesky(a); "
-    "t.linalg.eigvalsh(a); t.logdet(a); t.quantile(x,.5); t.diff(x); t.fliplr(a); t.tile(x,(2,)); "
+    "t.linalg.eigvalsh(a); t.logdet(a); t.det(a); t.slogdet(a)[1]; t.quantile(x,.5); t.diff(x); t.fliplr(a); t.tile(x,(2,)); "
     "t.einsum('ij,kj->ik',m,w); F.batch_norm(i,None,None,training=True); F.prelu(x,t.tensor([.1]))",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from ...autograd.tape import rename_node
 from ...call.op import call, call_inplace, op_named
 from ...core import api as torch
 from ...core.composite import composite
@@ -120,13 +121,20 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
+        return _of_rrelu(leaky_relu(input, (lower + upper) / 2, inplace), inplace)
     # One number is drawn for each element that needs one, so the random stream is PyTorch's.
     negative = input.detach() <= 0
     count = int(negative.sum())
     drawn = torch.empty(count, dtype=float64, device=input.device).uniform_(lower, upper)
     slopes = torch.ones_like(input.detach()).masked_scatter(negative, drawn.to(input.dtype))
-    return input.mul_(slopes) if inplace else input * slopes
+    return _of_rrelu(input.mul_(slopes) if inplace else input * slopes, inplace)
+
+
+def _of_rrelu(result, inplace):
+    """The result, whose node has PyTorch's name."""
+    if (node := result._grad_fn) is not None and type(node).__name__ in ("MulBackward0", "LeakyReluBackward0"):
+        rename_node(node, f"RreluWithNoiseBackward{int(inplace)}")
+    return result
 
 
 @composite(public="nn.functional")
