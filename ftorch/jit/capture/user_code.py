@@ -13,7 +13,8 @@ from ...eager.core import places
 
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE = tuple({os.path.join(sysconfig.get_paths()[k], "") for k in ("purelib", "platlib")})
-_SKIPPED_PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum")
+# The last is what JAX opens the folder of its programs with, where it is installed.
+_SKIPPED_PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum", "etils")
 
 
 def is_users(filename: str) -> bool:
