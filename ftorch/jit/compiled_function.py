@@ -34,6 +34,7 @@ from .capture.call_signature import (
     difference,
     has_overrides,
     is_array,
+    memory_of,
     modes_key,
     other_device,
     requirements,
@@ -320,7 +321,7 @@ class Compiled:
         drawn = None if recorder is None else default_generator.get_state()
         places = None if recorder is None else places_in_graph(leaves)
         grad_before = modes.grad
-        started, flags = next(nodes._sequence), requirements(leaves)
+        started, flags, storages = next(nodes._sequence), requirements(leaves), memory_of(leaves)
         captured = reason = None
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
@@ -374,7 +375,7 @@ class Compiled:
             counters["frames"]["total"] -= 1  # its pieces count
             self._show_pieces(recorder.events, outputs, grad_before, recorder.sites.stores if recorder.sites else ())
         if captured is None and leaves is not originals:
-            outputs = returned(leaves, originals, outputs)
+            outputs = returned(leaves, originals, outputs, storages)
         return outputs
 
     def _backend(self):

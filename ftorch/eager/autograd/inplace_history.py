@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..call.op import call_inplace, hooks, op_named, write_result
+from ..call.op import call, call_inplace, hooks, op_named, write_result
 from . import derivatives, gradient_values
 from .saved_tensors import save
 from .tape import (
@@ -45,8 +45,9 @@ def _record_inplace(plan, tensors, scalars, grad):
     target = tensors[0]
     check_inplace(target, grad)
     if not grad or not plan.differentiable:
-        is_graded = grad and (target._ftorch_requires_grad or target._base is not None and target._base._ftorch_requires_grad)
-        if is_graded and plan.op.definition.name in _COMPARISONS:
+        if grad and plan.op.definition.name in _COMPARISONS and target._ftorch_geometry.dtype.category > 1 and (
+            any([t._ftorch_requires_grad for t in tensors]) or target._base is not None and target._base._ftorch_requires_grad
+        ):
             return _replace(plan, tensors, scalars)
         write_result(plan, target, tensors, scalars)
         return target
@@ -79,6 +80,8 @@ def _replace(plan, tensors, scalars):
     target, name = tensors[0], plan.op.definition.name
     value = gradient_values.detached(target)
     write_result(plan, value, [value, *tensors[1:]], scalars)
+    if any([t._ftorch_requires_grad for t in tensors[1:]]):
+        value = call(op_named("_sampled"), (value, *tensors[1:], None)[:3], ())
     call_inplace(op_named("copy"), (target, value), (False,))
     if target._base is None:
         rename_node(target._grad_fn, f"{name.capitalize()}Backward{int(len(tensors) > 1)}")

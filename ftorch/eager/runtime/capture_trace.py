@@ -90,6 +90,11 @@ class CaptureTrace(Trace):
         self.made.setdefault(id(storage), (storage, storage.array))
         self.actions.append(("draw", id(storage), redraw))
 
+    def has_made(self, storage: Storage) -> bool:
+        """Whether a storage is of this capture: nobody has a tensor of it who had one before. (One of before that it writes
+        to has its trace, too.)"""
+        return id(storage) in self.born or id(storage) in self.made
+
     def is_drawn(self, storage) -> bool:
         """Whether a storage holds random numbers that are drawn anew for each run."""
         return any(a[0] == "draw" and a[1] == id(storage) for a in self.actions)

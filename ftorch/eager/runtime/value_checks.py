@@ -252,6 +252,31 @@ class _Later:
         return cls(executor.duplicate(read(t)))
 
 
+class _Array:
+    """An array that is being computed, in the place of a storage."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = array
+
+    def ready(self):
+        return self.array
+
+
+def later(array) -> _Later:
+    """The value of an array that is still being computed, for `check_arrays`."""
+    return _Later(_Array(array))
+
+
+def check_arrays(name, function, values, pending) -> None:
+    """Makes a check of an operation in a program; later if one of the values is pending (`later`)."""
+    if pending:
+        _postpone(name, function, values)
+    else:
+        _make(function, values)
+
+
 def _known(value):
     if value.__class__ is _Later:
         return np.asarray(value.storage.ready())

@@ -14,7 +14,7 @@ from ..core.handles import add_hook
 from ..core.once import warn_user
 from ..runtime import capture_trace
 from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
-from .methods import METHODS, method
+from .methods import METHODS, leave_capture, method
 
 # --- autograd ------------------------------------------------------------------------
 
@@ -244,6 +244,7 @@ def _set_data(self, value):
                            "tensor type.")
     if self._ftorch_requires_grad and value.dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    leave_capture(self)
     self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset = (
         value._ftorch_storage,
         value._ftorch_geometry,

@@ -405,6 +405,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         check_inplace(self)
     if (level := getattr(self, "_level", None)) is not None:
         return level.set(self, source, storage_offset, size, stride)
+    leave_capture(self)
     version = None if self._ftorch_storage.version < 0 else self._version + 1
     if source is None:
         cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
@@ -446,7 +447,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 def leave_capture(t):
     """Ends a capture in which a tensor from outside changes its own geometry: programs give values only."""
     capture = capture_trace.capturing()
-    if capture is not None and t._ftorch_storage.trace is not capture:
+    if capture is not None and not capture.has_made(t._ftorch_storage):
         capture.end("a tensor's own geometry is changed")
 
 

@@ -15,8 +15,9 @@ from ...eager.autograd import tape
 from ...eager.call.op import read
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
+from ...eager.core.geometry import geometry
 from ...eager.dispatch import autocast
-from ...eager.tensor import Tensor, TensorBase, modes, wrap
+from ...eager.tensor import Tensor, TensorBase, modes, wrap, wrap_view
 from ...utils import _pytree as pytree
 from .argument_views import View, view_of
 from .data_objects import Stand
@@ -67,18 +68,27 @@ def stand_ins(leaves):
     ]
 
 
-def given_back(leaves, originals, outputs):
-    """The results of a call with the arguments, and views of them, in place of those of their stand-ins."""
-    stands = {id(new._ftorch_storage): (new, old) for new, old in zip(leaves, originals) if new is not old}
+def memory_of(leaves):
+    """The storages of arguments and stand-ins, before a function may give them others."""
+    return [t._ftorch_storage if issubclass(type(t), TensorBase) else None for t in leaves]
+
+
+def given_back(leaves, originals, outputs, storages=None):
+    """The results of a call with the arguments, and views of them, in place of those of their stand-ins.
+
+    Args:
+        storages: what `memory_of` gave before the call, if the function may have given stand-ins others.
+    """
+    stands = [
+        (new, old, storage) for new, old, storage in zip(leaves, originals, storages or memory_of(leaves)) if new is not old
+    ]
+    tensors = {id(new): old for new, old, _ in stands}
+    memory = {id(storage): (new, old) for new, old, storage in stands if new._ftorch_storage is storage}
 
     def original(t):
-        if not issubclass(type(t), TensorBase) or id(t._ftorch_storage) not in stands:
+        if not issubclass(type(t), TensorBase):
             return t
-        new, old = stands[id(t._ftorch_storage)]
-        if t is new:
-            return old
-        view = view_of(old, View(t, new), new._ftorch_geometry)
-        return t if view is None else view
+        return tensors[id(t)] if id(t) in tensors else _in_arguments(t, memory)
 
     return pytree.tree_map(original, outputs)
 
@@ -121,23 +131,46 @@ def modes_key():
     )
 
 
-def returned(leaves, originals, outputs):
-    """What a call that ran in Python did to stand-ins, done to the arguments."""
-    written = [
-        (new, old) for new, old in zip(leaves, originals)
-        if new is not old and new._ftorch_storage.version
-    ]
+def returned(leaves, originals, outputs, storages):
+    """What a call that ran in Python did to stand-ins, done to the arguments; ``storages`` are as for `given_back`."""
+    stands = [(new, old, storage) for new, old, storage in zip(leaves, originals, storages) if new is not old]
     with no_grad():
-        for new, old in written:
-            if _is_reshaped(old._ftorch_geometry, new._ftorch_geometry):
-                _reshape_as(old, new)
-            old.copy_(new.detach())
+        memory = {id(storage): (wrap(storage), old.data) for _, old, storage in stands}
+        moved = [t._ftorch_storage for t, storage in zip(leaves, storages)
+                 if storage is not None and t._ftorch_storage is not storage]
+        for new, old, storage in stands:
+            is_moved, is_written = new._ftorch_storage is not storage, storage.version or storage in moved
+            if is_moved or not _is_reshaped(old._ftorch_geometry, new._ftorch_geometry):
+                if is_written:
+                    old.copy_(memory[id(storage)][0] if is_moved else new.detach())
+                continue
+            if not old._ftorch_geometry.is_dense:
+                raise RuntimeError("a compiled function changed the geometry of an argument whose elements do not lie together")
+            if is_written:
+                own = geometry(old.shape, old.dtype, old.device, old.stride())
+                old.copy_(wrap_view(storage, own, 0, None))  # also what the new geometry leaves out
+            _reshape_as(old, new, is_written)
+        for new, old, storage in zip(leaves, originals, storages):
+            if storage is not None and new._ftorch_storage is not storage:  # `set_`, or ``.data`` was set
+                now = _in_arguments(new.data, memory)
+                old._ftorch_storage, old._ftorch_geometry, old._ftorch_offset = (
+                    now._ftorch_storage, now._ftorch_geometry, now._ftorch_offset
+                )
     for new, old in zip(leaves, originals):
         if new is not old and requirements([new]) != requirements([old]) and new._grad_fn is old._grad_fn is None:
             old.requires_grad_(new._ftorch_requires_grad)
             if new._ftorch_requires_grad:
                 new.register_post_accumulate_grad_hook(functools.partial(_hand_over, old))
-    return given_back(leaves, originals, outputs)
+    return given_back(leaves, originals, outputs, storages)
+
+
+def _in_arguments(t, memory):
+    """A tensor, or the part of an argument that it is of its stand-in."""
+    if id(t._ftorch_storage) not in memory:
+        return t
+    new, old = memory[id(t._ftorch_storage)]
+    view = view_of(old, View(t, new), new._ftorch_geometry)
+    return t if view is None else view
 
 
 def _hand_over(old, new):
@@ -153,14 +186,17 @@ def _is_reshaped(old, new) -> bool:
     return old.is_dense and old.stride != new.stride and sorted(old.stride) == sorted(new.stride)
 
 
-def _reshape_as(old, new):
+def _reshape_as(old, new, is_written):
     """Gives an argument the geometry that its stand-in was given in place (``x.t_()``, ``x.resize_(3)``)."""
-    if not old._ftorch_geometry.is_dense:
-        raise RuntimeError("a compiled function changed the geometry of an argument whose elements do not lie together")
-    if new.numel() > old.numel():
-        old.resize_(new.shape)
+    own, offset = old._ftorch_storage, old.storage_offset()
+    if new._ftorch_storage.root.numel <= old.numel():
+        old.as_strided_(new.shape, new.stride(), offset + new._ftorch_offset)
+    elif own.root.numel > offset + old.numel():
+        raise RuntimeError("a compiled function enlarged an argument that is part of a larger tensor")
     else:
-        old.as_strided_(new.shape, new.stride(), old.storage_offset())
+        old.resize_(new.shape)
+        if is_written:
+            old.copy_(new.detach())
 
 
 def other_device(leaves):

@@ -22,6 +22,7 @@ from ...eager.memory.program_inputs import for_program
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime.capture_trace import CaptureTrace
 from . import guards as _guards
+from . import index_checks
 from .call_signature import given_back
 from .captured_call import CapturedCall, Unsupported
 from .gradients import CompiledNode, differentiate, is_freed, make_whole_backward
@@ -159,6 +160,7 @@ class Captured(CapturedCall):
             table, outputs, donated=given, varying=varying, device=self.device,
             replaced={o: overwritten[id(trace.cells[-1 - o])] for o in given},
         )
+        self.index_checks = index_checks.of_program(self.forward, self.geometry_of)
         draws = self.draws
         for operand in dict.fromkeys([*self.forward.starts, *extra]):
             cell = trace.cells[-1 - operand]
@@ -247,6 +249,8 @@ class Captured(CapturedCall):
         executor.flush()
         arrays = self.gather(leaves)
         forward = self.forward
+        if self.index_checks is not None:
+            self.index_checks.run(arrays)
         given = self._give(arrays, leaves)
         kept = [arrays[forward.starts[p]] for p in forward.kept]
         if self.device is _device.CPU:

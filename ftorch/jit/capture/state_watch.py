@@ -120,6 +120,14 @@ class Watch(Reachable):
             if code.co_name == "find_spec" and frame.f_back.f_code.co_filename.startswith("<frozen importlib"):
                 self._finder = frame  # a module is looked for once: what that takes is no part of the call
                 return
+            if code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib") and not (
+                self._is_import_of_user(frame)
+            ):
+                self._finder = frame  # JAX imports what it compiles with when it first does
+                return
+            if code.co_name == "compile_or_get_cached" and not is_users(code.co_filename):
+                self._finder = frame  # and looks into its folder of programs
+                return
             names = self._codes.get(code)
             if names is None:
                 names = self._codes[code] = self._names_of(code, frame)
@@ -190,6 +198,11 @@ class Watch(Reachable):
         """Whether this package or Python's library called, and not to import."""
         file = frame.f_back.f_code.co_filename if frame.f_back is not None else "<frozen"
         return not file.startswith("<frozen") and not is_users(file)
+
+    def _is_import_of_user(self, frame):
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        return frame is None or is_users(frame.f_code.co_filename)
 
     def _calls_from_user(self, frame):
         back = frame.f_back
