@@ -125,3 +125,42 @@ def test_compiled_layers_see_other_weights():
     assert rows == run(ftorch, lambda f: f)
     for own, wanted in zip(rows, run(torch, lambda f: f), strict=True):
         np.testing.assert_allclose(own, wanted, rtol=1e-5)
+
+
+def _answers(t, calls):
+    """What calls of recurrent layers and cells give, or their errors."""
+    dynamic, zeros, ones = t.ao.nn.quantized.dynamic, t.zeros, t.ones
+    scope = {
+        "t": t, "z": zeros, "o": ones, "lstm": dynamic.LSTM(3, 2), "cell": dynamic.LSTMCell(3, 2), "gru_cell": dynamic.GRUCell(3, 2),
+        "gru": dynamic.GRU(3, 2, 2, bidirectional=True, batch_first=True),
+    }
+    found = []
+    for text in calls:
+        try:
+            found.append(str(eval(text, scope)))
+        except (RuntimeError, KeyError) as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def test_states_of_other_sizes_are_refused():
+    calls = [
+        "lstm(o(5, 4, 3), (z(2, 4, 2), z(2, 4, 2)))", "lstm(o(5, 4, 3), (z(1, 1, 2), z(1, 1, 2)))",
+        "lstm(o(5, 4, 3), (z(1, 4, 2), z(1, 3, 2)))", "gru(o(4, 5, 3), z(4, 5, 2))", "gru(o(4, 5, 3), z(2, 4, 2))",
+        "cell(o(4, 3), (z(4, 2), z(1, 2)))", "cell(o(4, 3), (z(4, 3), z(4, 2)))", "gru_cell(o(4, 3), z(1, 2))",
+        "gru.get_expected_hidden_size(o(4, 5, 3), None)", "lstm.get_expected_hidden_size(o(5, 4, 3), t.tensor([4, 2]))",
+        "len(lstm.permute_hidden((z(1, 2, 2), z(1, 2, 2)), t.tensor([1, 0])))", "lstm.set_weight_bias({})",
+        "lstm.check_hidden_size(z(1, 2, 3), (1, 2, 2), 'X {} Y {}')", "cell.set_weight_bias({})",
+    ]
+    assert _answers(ftorch, calls) == _answers(torch, calls)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "LSTMCell", "GRUCell"])
+def test_weights_that_are_set_are_those_of_the_next_call(kind):
+    layers = [getattr(ftorch.ao.nn.quantized.dynamic, kind)(3, 2) for _ in range(2)]
+    x = ftorch.ones(4, 3) if kind.endswith("Cell") else ftorch.ones(5, 4, 3)
+    values = layers[0]._weight_bias()
+    layers[1].set_weight_bias(values if kind.endswith("Cell") else values["weight"] | values["bias"])
+    results = [layer(x) for layer in layers]
+    results = [r[0] if isinstance(r, tuple) else r for r in results]
+    assert results[0].tolist() == results[1].tolist()

@@ -144,6 +144,25 @@ class RNNBase(torch.nn.Module):
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
             )
 
+    def get_expected_hidden_size(self, input, batch_sizes):
+        """The sizes of a state for an input, or for packed data whose batch sizes are given."""
+        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
+        return self.num_layers * (2 if self.bidirectional else 1), batch, self.hidden_size
+
+    def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}") -> None:
+        """Raises RuntimeError for a state of other sizes."""
+        if hx.size() != expected_hidden_size:
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
+
+    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+        """Raises RuntimeError for inputs and states that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx, permutation):
+        """A state in the order that sequences are packed in."""
+        return hx if permutation is None else hx.index_select(1, permutation)
+
     def _initial(self, batch, input):
         layers = self.num_layers * (2 if self.bidirectional else 1)
         return torch.zeros(layers, batch, self.hidden_size, dtype=input.dtype, device=input.device)
@@ -202,6 +221,32 @@ class RNNBase(torch.nn.Module):
 
         return made._with_products(ref_mod, product)
 
+    def set_weight_bias(self, weight_bias_dict) -> None:
+        """Packs other weights, by the names of `get_weight` and `get_bias`; those of another dtype change the layer's kind.
+
+        Raises:
+            KeyError: a name that is missing.
+        """
+        cells = []
+        for weight_ih, bias_ih, weight_hh, bias_hh in self._names():
+            weights = [weight_bias_dict[name] for name in (weight_ih, weight_hh)]
+            biases = [weight_bias_dict[name] for name in (bias_ih, bias_hh)]
+            dtype = torch.qint8 if weights[0].dtype is torch.qint8 else torch.float16
+            packed = [pack_weight_bias(w, b, dtype) for w, b in zip(weights, biases)]
+            cells.append(PackedParameter(_cell(*packed, *biases, dtype)))
+        self._all_weight_values = torch.nn.ModuleList(cells)
+
+    def _names(self):
+        """The names of weights and biases, for each cell."""
+        suffixes = ("", "_reverse") if self.bidirectional else ("",)
+        return [
+            tuple(f"{kind}_{part}_l{layer}{suffix}" for part in ("ih", "hh") for kind in ("weight", "bias"))
+            for layer in range(self.num_layers) for suffix in suffixes
+        ]
+
+    def _weight_bias(self):
+        return {"weight": self.get_weight(), "bias": self.get_bias()}
+
     def get_weight(self):
         """{name: weight}, quantized."""
         return {k: v[0] for k, v in self._products().items()}
@@ -211,13 +256,9 @@ class RNNBase(torch.nn.Module):
         return {k.replace("weight", "bias"): v[1] for k, v in self._products().items()}
 
     def _products(self):
-        found, at = {}, 0
-        for layer in range(self.num_layers):
-            for suffix in ("", "_reverse") if self.bidirectional else ("",):
-                cell = self._all_weight_values[at].param
-                found[f"weight_ih_l{layer}{suffix}"] = cell.w_ih.unpack()
-                found[f"weight_hh_l{layer}{suffix}"] = cell.w_hh.unpack()
-                at += 1
+        found = {}
+        for (weight_ih, _, weight_hh, _), packed in zip(self._names(), self._all_weight_values):
+            found[weight_ih], found[weight_hh] = packed.param.w_ih.unpack(), packed.param.w_hh.unpack()
         return found
 
 
@@ -243,15 +284,23 @@ class LSTM(RNNBase):
             data, sizes, sorted_indices, unsorted_indices = input
             out, hidden = self._run(data, hx, sizes, int(sizes[0]), sorted_indices)
             packed = PackedSequence(out, sizes, sorted_indices, unsorted_indices)
-            return packed, self._permuted(hidden, unsorted_indices)
+            return packed, self.permute_hidden(hidden, unsorted_indices)
         return self._run(input, hx, None, input.size(0 if self.batch_first else 1), None)
 
-    def _permuted(self, hidden, order):
-        return hidden if order is None else tuple(h.index_select(1, order) for h in hidden)
+    def permute_hidden(self, hx, permutation):
+        """Both states in the order that sequences are packed in."""
+        return hx if permutation is None else tuple(h.index_select(1, permutation) for h in hx)
+
+    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+        """Raises RuntimeError for inputs and states that do not fit."""
+        self.check_input(input, batch_sizes)
+        expected = self.get_expected_hidden_size(input, batch_sizes)
+        for i in (0, 1):
+            self.check_hidden_size(hidden[i], expected, f"Expected hidden[{i}] size {{}}, got {{}}")
 
     def _run(self, input, hx, sizes, batch, order):
-        hx = (self._initial(batch, input),) * 2 if hx is None else self._permuted(hx, order)
-        self.check_input(input, sizes)
+        hx = (self._initial(batch, input),) * 2 if hx is None else self.permute_hidden(hx, order)
+        self.check_forward_args(input, hx, sizes)
         if sizes is None:
             result = torch.quantized_lstm(input, hx, self._params(), *self._settings(), self.batch_first,
                                           dtype=self.dtype, use_dynamic=True)
@@ -275,17 +324,13 @@ class GRU(RNNBase):
         if isinstance(input, PackedSequence):
             data, sizes, sorted_indices, unsorted_indices = input
             out, hidden = self._run(data, hx, sizes, int(sizes[0]), sorted_indices)
-            if unsorted_indices is not None:
-                hidden = hidden.index_select(1, unsorted_indices)
+            hidden = self.permute_hidden(hidden, unsorted_indices)
             return PackedSequence(out, sizes, sorted_indices, unsorted_indices), hidden
         return self._run(input, hx, None, input.size(0 if self.batch_first else 1), None)
 
     def _run(self, input, hx, sizes, batch, order):
-        if hx is None:
-            hx = self._initial(batch, input)
-        elif order is not None:
-            hx = hx.index_select(1, order)
-        self.check_input(input, sizes)
+        hx = self._initial(batch, input) if hx is None else self.permute_hidden(hx, order)
+        self.check_forward_args(input, hx, sizes)
         if sizes is None:
             return torch.quantized_gru(input, hx, self._params(), *self._settings(), self.batch_first)
         return torch.quantized_gru(input, sizes, hx, self._params(), *self._settings())
@@ -319,10 +364,22 @@ class RNNCellBase(torch.nn.Module):
         if input.size(1) != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {input.size(1)}, expected {self.input_size}")
 
+    def check_forward_hidden(self, input, hx, hidden_label="") -> None:
+        """Raises RuntimeError for a state that does not fit an input."""
+        if input.size(0) != hx.size(0):
+            raise RuntimeError(
+                f"Input batch size {input.size(0)} doesn't match hidden{hidden_label} batch size {hx.size(0)}"
+            )
+        if hx.size(1) != self.hidden_size:
+            raise RuntimeError(
+                f"hidden{hidden_label} has inconsistent hidden_size: got {hx.size(1)}, expected {self.hidden_size}"
+            )
+
     def _begin(self, input, hx):
         self.check_forward_input(input)
         if hx is None:
             hx = torch.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+        self.check_forward_hidden(input, hx)
         return hx
 
     def _operands(self):
@@ -364,6 +421,19 @@ class RNNCellBase(torch.nn.Module):
         made._packed_weight_ih = pack_weight_bias(_packable(ref_mod.get_quantized_weight_ih()), made.bias_ih, dtype)
         made._packed_weight_hh = pack_weight_bias(_packable(ref_mod.get_quantized_weight_hh()), made.bias_hh, dtype)
         return made
+
+    def set_weight_bias(self, weight_bias_dict) -> None:
+        """Packs other weights: ``{"weight": {"weight_ih": ..., "weight_hh": ...}, "bias": {"bias_ih": ..., "bias_hh": ...}}``.
+
+        Raises:
+            KeyError: a name that is missing.
+        """
+        for part in ("ih", "hh"):
+            weight, bias = weight_bias_dict["weight"][f"weight_{part}"], weight_bias_dict["bias"][f"bias_{part}"]
+            setattr(self, f"_packed_weight_{part}", pack_weight_bias(weight, bias, self.weight_dtype))
+
+    def _weight_bias(self):
+        return {"weight": self.get_weight(), "bias": self.get_bias()}
 
     def get_weight(self):
         """{name: weight}, quantized."""
@@ -416,6 +486,9 @@ class LSTMCell(RNNCellBase):
     def forward(self, input, hx=None):
         if hx is None:
             hx = (self._begin(input, None),) * 2
+        self.check_forward_input(input)
+        self.check_forward_hidden(input, hx[0], "[0]")
+        self.check_forward_hidden(input, hx[1], "[1]")
         return ops.quantized_lstm_cell_dynamic(input, hx, *self._operands())
 
 
