@@ -13,8 +13,10 @@ from ...eager.core import places
 
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _SITE = tuple({os.path.join(sysconfig.get_paths()[k], "") for k in ("purelib", "platlib")})
-# The last is what JAX opens the folder of its programs with, where it is installed.
-_SKIPPED_PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum", "etils")
+# With `etils`, which Flax and Orbax bring, JAX reads and writes its files by it and by what that imports.
+_SKIPPED_PACKAGES = (
+    "jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum", "etils", "fsspec", "importlib_resources", "typing_extensions", "zipp",
+)
 
 
 def is_users(filename: str) -> bool:
@@ -23,7 +25,7 @@ def is_users(filename: str) -> bool:
         return False
     for site in _SITE:
         if filename.startswith(site):
-            return filename[len(site) :].split(os.sep, 1)[0] not in _SKIPPED_PACKAGES
+            return filename[len(site) :].split(os.sep, 1)[0].removesuffix(".py") not in _SKIPPED_PACKAGES
     return not filename.startswith(_STDLIB)
 
 
