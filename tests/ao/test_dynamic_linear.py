@@ -131,7 +131,8 @@ def _answers(t, calls):
     """What calls of recurrent layers and cells give, or their errors."""
     dynamic, zeros, ones = t.ao.nn.quantized.dynamic, t.zeros, t.ones
     scope = {
-        "t": t, "z": zeros, "o": ones, "lstm": dynamic.LSTM(3, 2), "cell": dynamic.LSTMCell(3, 2), "gru_cell": dynamic.GRUCell(3, 2),
+        "t": t, "z": zeros, "o": ones, "lstm": dynamic.LSTM(3, 2), "cell": dynamic.LSTMCell(3, 2),
+        "gru_cell": dynamic.GRUCell(3, 2),
         "gru": dynamic.GRU(3, 2, 2, bidirectional=True, batch_first=True),
     }
     found = []
