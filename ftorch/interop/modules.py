@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from ..autograd import no_grad
-from ..eager.tensor import Tensor
 from ..eager.tensor_api.jax_interop import from_jax
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
@@ -74,9 +73,7 @@ class _Places:
             taken.add((id(holder), name))
             is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
             self._keys.append(jax.random.key_impl(leaf) if is_key else None)
-            tensor = leaf if isinstance(leaf, Tensor) else from_jax(
-                jax.random.key_data(leaf) if is_key else jnp.asarray(leaf)
-            ).clone()
+            tensor = from_jax(jax.random.key_data(leaf) if is_key else jnp.asarray(leaf)).clone()
             if as_parameters and (tensor.is_floating_point() or tensor.is_complex()):
                 holder.register_parameter(name, Parameter(tensor))
             else:

@@ -110,3 +110,14 @@ def test_compiled_draws_are_new_in_each_call():
     compiled = ft.compile(_noisy)
     draws = [compiled(ft.ones(4, 30))[1] for _ in range(4)]
     assert not any(ft.equal(a, b) for a, b in zip(draws, draws[1:]))
+
+
+def test_dropout_in_a_traced_branch():
+    def function(x):
+        return ft.cond(x.sum() > 0, lambda x: ft.nn.functional.dropout(x, 0.5), lambda x: x, (x,))
+
+    compiled = ft.compile(function)
+    draws = [compiled(ft.ones(64)) for _ in range(4)]
+    assert all(set(d.tolist()) == {0.0, 2.0} for d in draws)
+    assert not any(ft.equal(a, b) for a, b in zip(draws, draws[1:]))
+    assert compiled(-ft.ones(64)).tolist() == [-1.0] * 64

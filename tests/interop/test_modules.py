@@ -283,3 +283,23 @@ def test_jaxtyping():
     assert isinstance(torch.ones(2, 3), kind)
     assert not isinstance(torch.ones(2, 4), kind)
     assert not isinstance(torch.ones(2, 3, dtype=torch.int32), kind)
+
+
+def test_as_jax_draws_from_a_key():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.BatchNorm1d(64), torch.nn.Dropout(0.5))
+    apply, params, buffers = interop.as_jax(module)
+    f = jax.jit(lambda params, x, key: apply(params, buffers, x, rng=key))
+    with pytest.raises(RuntimeError, match="give rng=key"):
+        jax.jit(lambda x: apply(params, buffers, x)[0])(X)
+    keys = jax.random.split(jax.random.key(0), 3)
+    outputs = [f(params, jnp.asarray(X), key)[0] for key in keys]
+    np.testing.assert_array_equal(outputs[0], f(params, jnp.asarray(X), keys[0])[0])
+    assert all(0.35 < (np.asarray(o) == 0).mean() < 0.65 for o in outputs)
+    assert not np.array_equal(outputs[0], outputs[1])
+    assert int(f(params, jnp.asarray(X), keys[0])[1]["1.num_batches_tracked"]) == 1
+    loss = jax.jit(jax.grad(lambda p, x, key: apply(p, buffers, x, rng=key)[0].sum()))
+    gradients = loss(params, jnp.asarray(X), keys[0])
+    np.testing.assert_allclose(gradients["1.bias"], 2 * (np.asarray(outputs[0]) != 0).sum(0), rtol=1e-5)
+    assert np.isfinite(apply(params, buffers, jnp.asarray(X))[0]).all()  # outside of JAX's transformations: the generator's
+    module.eval()
+    jax.jit(lambda x: apply(params, buffers, x)[0])(X)

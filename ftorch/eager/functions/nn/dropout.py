@@ -36,11 +36,11 @@ def _dropped(input, p, *, inplace, per_channel=False, alpha=False):
 
 
 @randomized(LIKE)
-def _kept(like, p):
+def _kept(like, p, generator=None):
     """Which elements are kept, as ones and zeros."""
-    if is_simple(like):
+    if generator is None and is_simple(like):
         return new_like(like, sampling.bernoulli, 1 - p)
-    return torch.empty_like(like).bernoulli_(1 - p)
+    return torch.empty_like(like).bernoulli_(1 - p, generator=generator)
 
 
 def _one_per_channel(input):
