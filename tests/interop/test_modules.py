@@ -287,6 +287,7 @@ def test_jaxtyping():
 
 def test_as_jax_draws_from_a_key():
     module = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.BatchNorm1d(64), torch.nn.Dropout(0.5))
+    torch.nn.init.constant_(module[1].bias, 0.1)  # what is kept is not zero
     apply, params, buffers = interop.as_jax(module)
     f = jax.jit(lambda params, x, key: apply(params, buffers, x, rng=key))
     with pytest.raises(RuntimeError, match="give rng=key"):
