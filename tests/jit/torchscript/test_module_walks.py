@@ -47,6 +47,7 @@ def walked(library, name, body, *arguments):
     ("g", "x = torch.functional.tensordot(x, x, ([1], [1])) + torch.tensordot(x, x, 2)"),
     ("h", "x = torch.tensordot(x, x, dims=[[0], [0]])"),
     ("i", "s = torch.Size([1, x.shape[1]])\n        if x.shape == torch.Size([1, 2]): x = torch.zeros(s) + len(s)"),
+    ("j", "for m in self.layers.children():\n            if isinstance(m, nn.Linear): x = m(x)\n            x = x - 1"),
 ])
 def test_walks(name, body):
     found = []
@@ -57,6 +58,12 @@ def test_walks(name, body):
         loaded = torch.jit.load(io.BytesIO(file.getvalue()))  # PyTorch reads both
         found.append((module(library.ones(1, 2)).tolist(), loaded(torch.ones(1, 2)).tolist()))
     assert found[0] == found[1]
+
+
+def test_walks_take_no_arguments():
+    for library in LIBRARIES:
+        with pytest.raises(RuntimeError, match="named_modules method does not accept any arguments"):
+            walked(library, "arguments", "for n, m in self.named_modules(prefix='p'): x = x + len(n)")
 
 
 @pytest.mark.parametrize("kind", [0, 1])

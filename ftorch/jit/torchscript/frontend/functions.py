@@ -379,8 +379,12 @@ class FunctionCompiler(Statements, Expressions):
         return self.program.known_calls.get(function)
 
     def instance_truth(self, node, classes) -> bool | None:
-        """What the type that a variable declares, or a module that an attribute is, says of ``isinstance``."""
-        if isinstance(node, ast.Attribute) and not isinstance(classes, (ast.Subscript, ast.BinOp)):
+        """What the type that a variable declares, or a module that an attribute is, says of ``isinstance``.
+
+        Modules are also what names stand for in a loop over some.
+        """
+        is_part = isinstance(node, ast.Attribute) or isinstance(node, ast.Name) and isinstance(self.value(node), ModuleRef)
+        if is_part and not isinstance(classes, (ast.Subscript, ast.BinOp)):
             kinds = self.static_value(classes)
             kinds = kinds if isinstance(kinds, tuple) else (kinds,)
             if all(isinstance(k, type) and issubclass(k, ftorch.nn.Module) for k in kinds):

@@ -320,6 +320,8 @@ class Statements:
                 receiver, inside = receiver.value, True
             owner = self.value(receiver)
             if isinstance(owner, ModuleRef) and node.func.attr in _WALKS:
+                if node.keywords:
+                    raise self.error(f"{node.func.attr} method does not accept any arguments", node)
                 return self.walked(owner, node.func.attr)
             if isinstance(owner, ModuleRef) and (
                 inside or isinstance(owner.value, (ModuleDict, ParameterDict))
