@@ -31,6 +31,7 @@ from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
 from ..core.once import warn_user
 from ..core.registry import OPS
+from ..memory.storage import on_look
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
 from ..tensor import PLAIN, TensorBase, from_array, modes
@@ -276,7 +277,7 @@ def getitem(x, index):
         found = _op.hooks.function_override(getitem, (x, index), {})
         if found is not NotImplemented:
             return found
-    found = _item_of(x, index)
+    found = _item_of(x, index) if on_look[0] is None else None  # in a capture the value of an index must not become part of it
     if found is not None:
         return found
     if index.__class__ is int:
@@ -398,7 +399,7 @@ def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
     if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
         value = _value_tensor(value, x)  # ATen assigns tensors
-    written = _write_item(x, index, value)
+    written = _write_item(x, index, value) if on_look[0] is None else None
     if written is True:
         return None
     if written is not None:

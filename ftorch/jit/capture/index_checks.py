@@ -12,6 +12,7 @@ import numpy as np
 
 from ...eager.core import device as _device
 from ...eager.runtime import host_tier, value_checks
+from ...eager.runtime.scalars import INT
 
 _STEPS = 4  # from an input to an index
 _SIZE = 1 << 14  # elements of what is computed apart
@@ -71,9 +72,9 @@ def _way(table, operand, geometry_of):
     while operand >= 0:
         step = table.steps[table.maker[operand]]
         is_small = len(step.operands) == 1 and geometry_of(operand).numel <= _SIZE and len(plans) < _STEPS
-        if not is_small or step.plan.scalars or len(step.plan.geometries) != 1 or not host_tier.step_of(step.plan):
-            return None
-        plans.append(step.plan)
+        if not is_small or set(step.plan.scalars) - {INT} or len(step.plan.geometries) != 1 or not host_tier.step_of(step.plan):
+            return None  # of a step's numbers, integers are the same in all runs
+        plans.append((step.plan, tuple(table.ints[step.int_at : step.int_at + len(step.plan.scalars)])))
         operand = step.operands[0]
     return "index", operand, tuple(plans[::-1])
 
@@ -142,6 +143,6 @@ def _value(what, arrays, pending):
     if what[1] in pending:
         return value_checks.later(array)
     value = np.asarray(array)
-    for plan in what[2]:
-        (value,) = host_tier.step_of(plan)((value,), ())
+    for plan, numbers in what[2]:
+        (value,) = host_tier.step_of(plan)((value,), numbers)
     return value
