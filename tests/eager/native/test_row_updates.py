@@ -124,15 +124,24 @@ def test_what_the_caller_keeps_stays():
 
 @pytest.mark.parametrize("place", [-1, 6, 1 << 20])
 def test_nothing_is_written_outside(place, written):
-    cache = ftorch.zeros(3, 6, 2)
-
     @ftorch.compile
     def step(cache, place, x):
         cache[1].index_copy_(0, place, x)
         return cache.sum()
 
+    @ftorch.compile
+    def computed(cache, place, before, x):  # nobody looks at an index that the program makes of several
+        cache[1].index_copy_(0, place + before, x)
+        return cache.sum()
+
+    cache, other = ftorch.zeros(3, 6, 2), ftorch.zeros(3, 6, 2)
     assert step(cache, ftorch.tensor([1]), ftorch.ones(1, 2)).item() == 2 and any(written)
-    assert step(cache, ftorch.tensor([place]), ftorch.ones(1, 2) * 5).item() == 2
+    with pytest.raises(IndexError, match="out of bounds"):
+        step(cache, ftorch.tensor([place]), ftorch.ones(1, 2) * 5)
+    assert cache.sum().item() == 2
+    written.clear()
+    assert computed(other, ftorch.tensor([1]), ftorch.tensor([0]), ftorch.ones(1, 2)).item() == 2 and any(written)
+    assert computed(other, ftorch.tensor([place]), ftorch.tensor([0]), ftorch.ones(1, 2) * 5).item() == 2
 
 
 def test_no_copy_of_the_whole():
