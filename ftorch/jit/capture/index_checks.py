@@ -74,7 +74,7 @@ def _way(table, operand, geometry_of):
         is_small = len(step.operands) == 1 and geometry_of(operand).numel <= _SIZE and len(plans) < _STEPS
         if not is_small or set(step.plan.scalars) - {INT} or len(step.plan.geometries) != 1 or not host_tier.step_of(step.plan):
             return None  # of a step's numbers, integers are the same in all runs
-        plans.append((step.plan, tuple(table.ints[step.int_at : step.int_at + len(step.plan.scalars)])))
+        plans.append((step.plan, tuple(map(np.int64, table.ints[step.int_at : step.int_at + len(step.plan.scalars)]))))
         operand = step.operands[0]
     return "index", operand, tuple(plans[::-1])
 
@@ -145,4 +145,4 @@ def _value(what, arrays, pending):
     value = np.asarray(array)
     for plan, numbers in what[2]:
         (value,) = host_tier.step_of(plan)((value,), numbers)
-    return value
+    return np.asarray(value)

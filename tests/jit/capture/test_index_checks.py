@@ -17,6 +17,7 @@ FUNCTIONS = {
     "gather": lambda t, c, i, r: c.gather(1, i.unsqueeze(0).expand(2, -1)),
     "scatter": lambda t, c, i, r: c.scatter(1, i[None].expand(2, -1), r),
     "take": lambda t, c, i, r: c.take(i),
+    "remainder": lambda t, c, i, r: c[0][i * 1 % 7 - 0],
     "slice": lambda t, c, i, r: c[0][i[:1]],
     "embedding": lambda t, c, i, r: t.nn.functional.embedding(i, c),
     "part": lambda t, c, i, r: c[1].index_copy_(0, i, r[0]),
