@@ -71,7 +71,9 @@ def _way(table, operand, geometry_of):
     plans: list[Any] = []
     while operand >= 0:
         step = table.steps[table.maker[operand]]
-        is_small = len(step.operands) == 1 and geometry_of(operand).numel <= _SIZE and len(plans) < _STEPS
+        is_small = len(step.operands) == 1 and len(plans) < _STEPS and max(
+            geometry_of(operand).numel, geometry_of(step.operands[0]).numel
+        ) <= _SIZE
         if not is_small or set(step.plan.scalars) - {INT} or len(step.plan.geometries) != 1 or not host_tier.step_of(step.plan):
             return None  # of a step's numbers, integers are the same in all runs
         plans.append((step.plan, tuple(map(np.int64, table.ints[step.int_at : step.int_at + len(step.plan.scalars)]))))
