@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
-from ..eager.core.jax_scope import callers_settings, under
+from ..eager.core.jax_scope import callers_settings, scoped, under
 from ..eager.core.registry import OPTIONAL_TENSOR
 from ..eager.tensor import TensorBase
 from ..eager.tensor_api.jax_interop import from_jax
@@ -122,6 +122,7 @@ class _Call:
             t if kind == "array" else self._made(RandomKey(t, kind)) for t, kind in zip(results, kinds, strict=True)
         ])
 
+    @scoped
     def _structure(self, shapes):
         jax.eval_shape(self._kernel, *[jax.ShapeDtypeStruct(*s) for s in shapes])
 

@@ -122,8 +122,8 @@ def test_compiled_layers_see_other_weights():
         return rows
 
     rows = run(ftorch, ftorch.compile)
-    assert rows == run(ftorch, lambda f: f)
-    for own, wanted in zip(rows, run(torch, lambda f: f), strict=True):
+    for own, eager, wanted in zip(rows, run(ftorch, lambda f: f), run(torch, lambda f: f), strict=True):
+        np.testing.assert_allclose(own, eager, rtol=1e-6)  # a program rounds a cell's functions otherwise
         np.testing.assert_allclose(own, wanted, rtol=1e-5)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ftorch.eager.core import jax_internals
+from ftorch.eager.core import jax_internals, jax_scope
 
 
 def _kernel(x, n):
@@ -20,8 +20,9 @@ def _kernel(x, n):
 @pytest.mark.parametrize("function", [_kernel, lambda x, n: x + n, lambda x, n: (x,), lambda x, n: [x * 2, n]])
 def test_a_trace_is_that_of_make_jaxpr(function):
     structs = [jax.ShapeDtypeStruct((7, 5), np.float32), jax.ShapeDtypeStruct((), np.int64)]
-    closed, is_single = jax_internals.traced(function, structs)
-    expected, shape = jax.make_jaxpr(function, return_shape=True)(*structs)
+    with jax_scope.scope():
+        closed, is_single = jax_internals.traced(function, structs)
+        expected, shape = jax.make_jaxpr(function, return_shape=True)(*structs)
     assert str(closed) == str(expected) and is_single is (not isinstance(shape, (tuple, list)))
     assert [v.aval for v in closed.jaxpr.outvars] == [v.aval for v in expected.jaxpr.outvars]
     assert len(closed.consts) == len(expected.consts) and all(map(np.array_equal, closed.consts, expected.consts))
