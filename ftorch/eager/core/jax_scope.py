@@ -73,33 +73,36 @@ def callers_settings():
 
 
 class under:  # noqa: N801
-    """Within, settings of somebody else's are in force: his function is traced within the package's scope."""
+    """Within, settings of somebody else's are in force: his function is traced within the package's scope.
 
-    __slots__ = ("_settings", "_before")
+    An interrupt that comes between the two settings puts both back.
+    """
+
+    __slots__ = ("_settings", "_x64", "_products")
 
     def __init__(self, settings):
         self._settings = settings
 
     def __enter__(self):
-        self._before = _get_x64(), _get_precision()
-        _set_x64(self._settings[0])
-        _set_precision(self._settings[1])
-
-    def __exit__(self, *_):
-        _set_x64(self._before[0])
-        _set_precision(self._before[1])
-
-
-class scope:  # noqa: N801
-    """The same for a block: ``with scope():``."""
-
-    __slots__ = ("_x64", "_products")
-
-    def __enter__(self):
         self._x64, self._products = _get_x64(), _get_precision()
-        _set_x64(True)
-        _set_precision(_precision)
+        try:
+            _set_x64(self._settings[0])
+            _set_precision(self._settings[1])
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_):
-        _set_x64(self._x64)
-        _set_precision(self._products)
+        try:
+            _set_x64(self._x64)
+        finally:
+            _set_precision(self._products)
+
+
+class scope(under):  # noqa: N801
+    """`scoped` for a block: ``with scope():``."""
+
+    __slots__ = ()
+
+    def __init__(self):
+        super().__init__((True, _precision))
