@@ -31,8 +31,8 @@ def from_jax(array, requires_grad=False, *, sharded=False) -> Tensor:
         ValueError: for ``sharded`` and an array that lies otherwise.
 
     >>> import ftorch as torch, jax.numpy as jnp
-    >>> torch.from_jax(jnp.arange(3))
-    tensor([0, 1, 2])
+    >>> torch.from_jax(jnp.arange(3.0))
+    tensor([0., 1., 2.])
     """
     dtype = _dtype.from_numpy(array.dtype)
     if isinstance(array, jax.core.Tracer):
