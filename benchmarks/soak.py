@@ -121,9 +121,12 @@ def soak(seconds: float, limit: float, rows) -> int:
     outer = signal.signal(signal.SIGALRM, on_alarm)
     rng, steps, start = random.Random(0), 0, time.time()
     reported = settled = None
-    threads = compiled = 0
+    threads = compiled = until = 0
+    is_short = seconds < 600
     try:
-        while (passed := time.time() - start) < seconds:
+        # A short run goes on until nothing was compiled for a while: XLA's first programs bring some 100 MB, and come when
+        # the steps on the host have taken long enough, on a slow machine late.
+        while (passed := time.time() - start) < seconds or (is_short and passed < min(2 * seconds, until)):
             session = Session(rng, rng.choice(WIDTHS))
             for _ in range(50):
                 session.train()
@@ -140,9 +143,9 @@ def soak(seconds: float, limit: float, rows) -> int:
                 background.wait(60)  # what is being compiled needs some 50 MB meanwhile
                 row = (round(passed), steps, round(memory(), 1), threading.active_count(), files())
                 rows(row)
-                # By half of the time everything has been compiled, but on a slow machine: XLA's first program brings 100 MB.
-                if tenth >= 5 and (settled is None or (stats.compilations > compiled and tenth < 8)):
-                    settled, threads = row, row[3]
+                # By half of the time everything has been compiled in a long run.
+                if tenth >= 5 and (settled is None or (is_short and stats.compilations > compiled)):
+                    settled, threads, until = row, row[3], passed + 0.3 * seconds
                 compiled = stats.compilations
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
