@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
@@ -18,6 +19,7 @@ from ..eager.tensor import TensorBase
 from ..eager.tensor_api.jax_interop import from_jax
 
 _MOST = 256  # kinds of calls of one function that are known
+_MOST_SHAPES = 1024  # of the arrays of one kind
 
 
 def on_tensors(function: Callable) -> Callable:
@@ -58,14 +60,16 @@ def keeping_keys(function: Callable, made: Callable) -> Callable:
     @functools.wraps(function)
     def call(*args, **kwargs):
         leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_leaf)
-        tensors, constants = [], []
+        tensors, constants, signs = [], [], []
         for leaf in leaves:
             kind = _kind_of(leaf)
             constants.append((kind, None if kind else leaf, type(leaf)))
+            if isinstance(leaf, (float, complex, np.inexact)):
+                signs.append(repr(leaf))  # -0.0 is not 0.0
             if kind:
                 tensors.append(_tensor_of(leaf, kind))
         settings = callers_settings()
-        key = tree, tuple(constants), settings
+        key = tree, tuple(constants), tuple(signs), settings
         found = calls.get(key)
         if found is None:
             found = calls[key] = _Call(function, tree, constants, settings, made)
@@ -91,13 +95,13 @@ def _kind_of(leaf) -> Any:
         return leaf.implementation
     if _is_key(leaf):
         return jax.random.key_impl(leaf)
-    return "array" if isinstance(leaf, (TensorBase, jax.Array)) else None
+    return "array" if isinstance(leaf, (TensorBase, jax.Array, np.ndarray)) else None
 
 
 def _tensor_of(leaf, kind):
     if is_leaf(leaf):
         return leaf.data if isinstance(leaf, RandomKey) else leaf
-    return from_jax(leaf if kind == "array" else jax.random.key_data(leaf))
+    return from_jax(jnp.asarray(leaf) if kind == "array" else jax.random.key_data(leaf))
 
 
 class _Call:
@@ -114,9 +118,7 @@ class _Call:
     def __call__(self, tensors):
         results = self._op(*tensors)
         shapes = tuple([(tuple(t.shape), t.dtype.numpy) for t in tensors])
-        if shapes not in self._trees:  # as many plans are kept as there are structures
-            self._structure(shapes)
-        tree, kinds = self._trees[shapes]
+        tree, kinds = self._trees.get(shapes) or self._structure(shapes)
         results = results if isinstance(results, tuple) else (results,)
         return jax.tree.unflatten(tree, [
             t if kind == "array" else self._made(RandomKey(t, kind)) for t, kind in zip(results, kinds, strict=True)
@@ -125,6 +127,7 @@ class _Call:
     @scoped
     def _structure(self, shapes):
         jax.eval_shape(self._kernel, *[jax.ShapeDtypeStruct(*s) for s in shapes])
+        return self._trees[shapes]
 
     def _kernel(self, *arrays):
         given = iter(arrays)
@@ -137,6 +140,8 @@ class _Call:
             found, tree = jax.tree.flatten(self._function(*args, **kwargs))
             kinds = [jax.random.key_impl(r) if _is_key(r) else "array" for r in found]
             results = tuple([jnp.asarray(r) if k == "array" else jax.random.key_data(r) for r, k in zip(found, kinds)])
+        if len(self._trees) >= _MOST_SHAPES:
+            self._trees.clear()  # what is asked for again is found out again
         self._trees[tuple([(a.shape, a.dtype) for a in arrays])] = tree, kinds
         return results[0] if len(results) == 1 else results
 

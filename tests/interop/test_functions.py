@@ -47,6 +47,8 @@ def test_constants_are_told_apart():
     assert f(x, "mul", n=2.5).tolist() == [0, 2.5, 5, 7.5]
     assert f(x, "mul", n=True).tolist() == [0, 1, 2, 3]
     assert f(x, "mul", n=1).dtype is torch.float32
+    assert [np.signbit(f(-x - 1, "mul", n=zero)[0].item()) for zero in (0.0, -0.0)] == [True, False]
+    assert on_tensors(jnp.add)(x, np.float32([1, 2, 3, 4])).tolist() == [1, 3, 5, 7]
     with pytest.raises(TypeError, match="unhashable"):
         f(x, bytearray(b"roll"))
 

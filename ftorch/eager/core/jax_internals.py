@@ -226,6 +226,35 @@ def thread_setting(name: str, attribute: str):
     return setting.get_local, setting.set_local
 
 
+class held:  # noqa: N801
+    """Within, settings of the calling thread have other values: ``with held((get, set, value), ...):``, with the functions
+    of `thread_setting`. An interrupt that comes between two of them puts all back."""
+
+    __slots__ = ("_settings", "_before")
+
+    def __init__(self, *settings):
+        self._settings = settings
+
+    def __enter__(self):
+        self._before = [get() for get, _, _ in self._settings]
+        try:
+            for _, put, value in self._settings:
+                put(value)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        self._put_back(len(self._settings) - 1)
+
+    def _put_back(self, last):
+        try:
+            self._settings[last][1](self._before[last])
+        finally:
+            if last:
+                self._put_back(last - 1)
+
+
 def keep_programs(store, is_ours) -> bool:
     """Keeps compiled programs, however small, where ``is_ours()`` says so of the program that the calling thread compiles;
     others are JAX's affair.
@@ -244,7 +273,7 @@ def keep_programs(store, is_ours) -> bool:
         compiled, is_used, found = compiler.compile_or_get_cached, cache.is_cache_used, cache._get_cache
         # XLA compiles a small program in 10 ms and more, which is longer than reading it.
         time, size = config.persistent_cache_min_compile_time_secs, config.persistent_cache_min_entry_size_bytes
-        get_time, set_time, get_size, set_size = time.get_local, time.set_local, size.get_local, size.set_local
+        small_too = (time.get_local, time.set_local, 0.0), (size.get_local, size.set_local, -1)
     except (ImportError, AttributeError):
         return False
 
@@ -252,16 +281,8 @@ def keep_programs(store, is_ours) -> bool:
     def compile_or_get_cached(*args, **kwargs):
         if not is_ours():
             return compiled(*args, **kwargs)
-        least, smallest = get_time(), get_size()
-        try:
-            set_time(0.0)
-            set_size(-1)
+        with held(*small_too):
             return compiled(*args, **kwargs)
-        finally:
-            try:
-                set_time(least)
-            finally:
-                set_size(smallest)
 
     @functools.wraps(is_used)
     def is_cache_used(backend):

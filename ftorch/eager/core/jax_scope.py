@@ -72,37 +72,12 @@ def callers_settings():
     return jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
 
 
-class under:  # noqa: N801
-    """Within, settings of somebody else's are in force: his function is traced within the package's scope.
-
-    An interrupt that comes between the two settings puts both back.
-    """
-
-    __slots__ = ("_settings", "_x64", "_products")
-
-    def __init__(self, settings):
-        self._settings = settings
-
-    def __enter__(self):
-        self._x64, self._products = _get_x64(), _get_precision()
-        try:
-            _set_x64(self._settings[0])
-            _set_precision(self._settings[1])
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_):
-        try:
-            _set_x64(self._x64)
-        finally:
-            _set_precision(self._products)
+def under(settings) -> jax_internals.held:
+    """Within, settings of somebody else's are in force: his function is traced within the package's scope."""
+    x64, products = settings
+    return jax_internals.held((_get_x64, _set_x64, x64), (_get_precision, _set_precision, products))
 
 
-class scope(under):  # noqa: N801
+def scope() -> jax_internals.held:
     """`scoped` for a block: ``with scope():``."""
-
-    __slots__ = ()
-
-    def __init__(self):
-        super().__init__((True, _precision))
+    return under((True, _precision))

@@ -149,19 +149,8 @@ class RNNBase(torch.nn.Module):
         batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.hidden_size
 
-    def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}") -> None:
-        """Raises RuntimeError for a state of other sizes."""
-        if hx.size() != expected_hidden_size:
-            raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
-
-    def check_forward_args(self, input, hidden, batch_sizes) -> None:
-        """Raises RuntimeError for inputs and states that do not fit."""
-        self.check_input(input, batch_sizes)
-        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
-
-    def permute_hidden(self, hx, permutation):
-        """A state in the order that sequences are packed in."""
-        return hx if permutation is None else hx.index_select(1, permutation)
+    check_hidden_size, check_forward_args = nn.RNNBase.check_hidden_size, nn.RNNBase.check_forward_args
+    permute_hidden = nn.RNNBase.permute_hidden
 
     def _initial(self, batch, input):
         layers = self.num_layers * (2 if self.bidirectional else 1)
