@@ -8,13 +8,12 @@ tensor([4., 4.])
 from __future__ import annotations
 
 import enum
-import functools
 import importlib
 import types
 from typing import Any
 
 from .eager.bindings.signatures import Bound
-from .eager.core.registry import OVERLOADS, STATIC, OpDef
+from .eager.core.registry import STATIC, OpDef
 from .eager.core.schema import in_place, qualified
 from .eager.dispatch import overrides
 from .eager.tensor import PLAIN, TensorBase, modes
@@ -154,6 +153,10 @@ def _find(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
 
 
+def _namespace_of(packet):
+    return getattr(ops, packet.__dict__["namespace"])
+
+
 class OpOverloadPacket:
     """All overloads of a name; calling it picks one by the arguments."""
 
@@ -169,11 +172,7 @@ class OpOverloadPacket:
     def overloads(self):
         """The names of the overloads."""
         found = list(self._overloads)
-        if self.namespace == "aten":
-            from ._dispatch.aten_schemas import overload_names
-
-            found += [n for n in overload_names(self.__name__) if n not in found and hasattr(self, n)]
-        return found
+        return found + [n for n in _namespace_of(self)._overload_names(self) if n not in found and hasattr(self, n)]
 
     def __iter__(self):
         return iter(self.overloads())
@@ -182,11 +181,8 @@ class OpOverloadPacket:
         try:
             return self.__dict__["_overloads"][name]
         except KeyError:
-            if self.__dict__["namespace"] == "aten" and name[:2] != "__":
-                from ._dispatch.aten import overload_of
-
-                if (found := overload_of(self, name)) is not None:
-                    return found
+            if name[:2] != "__" and (found := _namespace_of(self)._overload(self, name)) is not None:
+                return found
             raise AttributeError(
                 f"The underlying op of '{self}' has no overload name '{name}'"
             ) from None
@@ -323,48 +319,19 @@ class _OpNamespace(types.ModuleType):
     def _packet(self, name):
         return REGISTERED.get(f"{self.__dict__['_of']}::{name}")
 
+    @staticmethod
+    def _overload(packet, name):
+        """An overload that a packet does not hold yet, or None."""
+        return None
+
+    @staticmethod
+    def _overload_names(packet):
+        """The names of those."""
+        return ()
+
     def __dir__(self):
         prefix = f"{self.__dict__['_of']}::"
         return sorted(n[len(prefix) :] for n in REGISTERED if n.startswith(prefix))
-
-
-class _Aten(_OpNamespace):
-    def _packet(self, name):
-        return REGISTERED.get(f"aten::{name}") or self._method(name) or self._declared(name)
-
-    def _method(self, name):
-        from ._dispatch.python_dispatch import METHODS
-
-        return METHODS[name].overloadpacket if name in METHODS else None
-
-    @functools.cache  # noqa: B019  (lives as long as the process)
-    def _declared(self, name):
-        from ._dispatch.aten import is_preferred, packet_of
-
-        form, definitions = "function", OVERLOADS.get(name)
-        if is_preferred(name):
-            return packet_of(name)
-        if definitions is None:
-            base = name.removesuffix("_")
-            form = "inplace"
-            definitions = [d for d in OVERLOADS.get(base, ()) if form in d.forms]
-            if base == name or not definitions:
-                return packet_of(name)
-        packet = OpOverloadPacket(name)
-        for d in definitions:
-            packet._overloads[d.schema.overload or "default"] = OpOverload(packet, d, form)
-        return packet
-
-    def __dir__(self):
-        return sorted({*OVERLOADS, *super().__dir__()})
-
-
-class _Prims(_Aten):
-    """PyTorch's primitives; those that `_prims` does not define are ATen's operators of their names."""
-
-    def _packet(self, name):
-        prims = importlib.import_module("._prims", __package__)  # it registers them
-        return REGISTERED.get(f"prims::{name}") or super()._packet(prims._ATEN.get(name, name))
 
 
 class _Ops(types.ModuleType):
@@ -374,10 +341,8 @@ class _Ops(types.ModuleType):
 
     def __init__(self):
         super().__init__("torch.ops")
-        self.aten = _Aten("aten")
-        self.prims = _Prims("prims")
         self.loaded_libraries: set[str] = set()
-        self._made: dict[str, _OpNamespace] = {}  # those, too, whose operators are being registered
+        self._made: dict[str, _OpNamespace] = {}  # by name; those, too, whose operators are being registered
 
     def load_library(self, path):
         """Registers the operators of torchvision's and torchaudio's libraries, which are JAX's here.
@@ -406,6 +371,7 @@ class _Ops(types.ModuleType):
         home = _HOMES.get(name)
         if home is not None:
             module = importlib.import_module(home, __package__)  # another thread that imports it is waited for
+            found = self._made[name]  # the module's own, where it has one
             if getattr(module.__spec__, "_initializing", False):
                 return found  # asked for by the module itself
         setattr(self, name, found)
@@ -414,6 +380,8 @@ class _Ops(types.ModuleType):
 
 # The modules that register the operators of a namespace.
 _HOMES = {
+    "aten": "._dispatch.namespaces",
+    "prims": "._dispatch.namespaces",
     "higher_order": "._higher_order_ops",
     "_c10d_functional": ".distributed._functional_ops",
     "_c10d_functional_autograd": ".distributed._functional_ops",

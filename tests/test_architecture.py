@@ -32,19 +32,13 @@ def _folder(module):
     return module if path.is_dir() else module.rpartition(".")[0]
 
 
-# Circles that are left, by their folders: public modules of PyTorch's that name each other.
-CIRCLES = {
-    ("ftorch", "ftorch._dispatch"),  # torch.ops and its overloads
-}
-
-
 def test_no_circles_of_files_across_folders(imports):
     found = {
         tuple(sorted({_folder(m) for m in circle})): sorted(circle)
         for circle in networkx.strongly_connected_components(imports)
         if len({_folder(m) for m in circle}) > 1
     }
-    assert set(found) <= CIRCLES, {k: v for k, v in found.items() if k not in CIRCLES}
+    assert found == {}
 
 
 def test_the_engine_has_no_circles_across_rooms(imports):
