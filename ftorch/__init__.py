@@ -271,7 +271,7 @@ _ELSEWHERE = {
     "set_autocast_enabled": "amp.autocast_mode",
     "set_autocast_gpu_dtype": "amp.autocast_mode",
     "cond": "functional.control_flow",
-    "vmap": "functional",
+    "vmap": "eager.transforms.vmap",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         (
@@ -423,7 +423,7 @@ def __getattr__(name):
 
 def _vmap(function):
     # `autograd.grad(is_grads_batched=True)` maps; the engine stands below the transforms.
-    from .functional import vmap
+    from .eager.transforms.vmap import vmap
 
     return vmap(function)
 

@@ -1,4 +1,4 @@
-"""Types of the public names. Written by ``python -m ftorch.eager.surface.stubs``; do not edit."""
+"""Types of the public names. Written by ``python tools/stubs.py``; do not edit."""
 # ruff: noqa
 
 from collections.abc import Callable, Sequence
@@ -219,7 +219,7 @@ from .sparse import sparse_csc_tensor as sparse_csc_tensor
 from .sparse import sparse_csr_tensor as sparse_csr_tensor
 from ._toplevel.private_functions import sym_constrain_range as sym_constrain_range
 from ._toplevel.private_functions import sym_constrain_range_for_size as sym_constrain_range_for_size
-from .functional import vmap as vmap
+from .eager.transforms.vmap import vmap as vmap
 from .jit import wait as wait
 from .functional.control_flow import while_loop as while_loop
 from .signal import windows as windows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from .functional.vmap import vmap as _public
+from .eager.transforms.vmap import vmap as _public
 from .utils import _pytree as pytree
 
 __all__ = ["_vmap", "vmap"]

@@ -6,8 +6,13 @@ import enum as _enum
 
 from ..eager.dispatch.levels import Wrapped as _Wrapped
 from ..eager.tensor import modes as _modes
-from ..functional.batching import Batched as _Batched
-from ..functional.vmap import _add_batch_dim, _remove_batch_dim, get_unwrapped, is_batchedtensor
+from ..eager.transforms.batching import Batched as _Batched
+from ..eager.transforms.vmap import (
+    _add_batch_dim,
+    _remove_batch_dim,
+    get_unwrapped,
+    is_batchedtensor,
+)
 
 __all__ = [
     "TransformType",

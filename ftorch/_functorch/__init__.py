@@ -6,6 +6,6 @@ import sys as _sys
 from .._submodules import on_demand as _on_demand
 
 # One module under both names: its functions may be replaced, and are looked up where they are replaced.
-vmap = _sys.modules[f"{__name__}.vmap"] = _importlib.import_module("..functional.vmap", __name__)
+vmap = _sys.modules[f"{__name__}.vmap"] = _importlib.import_module("..eager.transforms.vmap", __name__)
 
 __getattr__ = _on_demand(globals(), "_aot_autograd apis batch_norm_replacement eager_transforms functional_call")

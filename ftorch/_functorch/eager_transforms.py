@@ -1,5 +1,6 @@
 """``torch._functorch.eager_transforms``."""
 
+from ..eager.transforms.eager_transforms import _check_argnums, _slice_args
 from ..functional import (  # noqa: F401
     functionalize,
     grad,
@@ -11,7 +12,6 @@ from ..functional import (  # noqa: F401
     linearize,
     vjp,
 )
-from ..functional.eager_transforms import _check_argnums, _slice_args
 
 
 def _slice_argnums(args, argnums, as_tuple=True):

@@ -10,7 +10,7 @@ from ..eager.core.registry import OPS
 from ..eager.dispatch.levels import adopted
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
-from ..functional.dual import OTHER_SIZE, Dual, DualLevel, dual
+from ..eager.transforms.dual import OTHER_SIZE, Dual, DualLevel, dual
 from .grad_mode import DecoratorContextManager
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

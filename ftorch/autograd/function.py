@@ -289,12 +289,19 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             if not (hasattr(cls, "_overload") or cls._is_own):
                 raise RuntimeError(NO_SETUP_CONTEXT)
         if _op.special[0]:
-            handler = _op.hooks.custom_function
-            if handler is not None:
-                handled, result = handler(cls, args, kwargs)
-                if handled:
-                    return result
+            handled, result = _op.hooks.custom_function(cls, args, kwargs)
+            if handled:
+                return result
         return _apply(cls, args, kwargs)
+
+
+def _transformed(cls, args, kwargs):
+    from .function_transforms import transformed_call  # they are imported when a transform runs
+
+    return transformed_call(cls, args, kwargs)
+
+
+_op.hooks.custom_function = _transformed
 
 
 def _positional(cls, args, kwargs):

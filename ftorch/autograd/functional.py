@@ -379,7 +379,7 @@ def _batched_rows(output, inputs, create_graph, strict, place):
 
 
 def _forward_jacobian(func, inputs, inputs_are_tuple, create_graph):
-    from ..functional.forward import jacfwd
+    from ..eager.transforms.forward import jacfwd
     from ..utils import _pytree as pytree
 
     if not create_graph:
@@ -412,7 +412,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
 
     def first(*given):
         if outer_jacobian_strategy == "forward-mode":
-            from ..functional.eager_transforms import jacrev
+            from ..eager.transforms.eager_transforms import jacrev
 
             return jacrev(checked, argnums=tuple(range(len(given))))(*given)
         found = jacobian(checked, given, create_graph=True)

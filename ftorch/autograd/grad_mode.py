@@ -7,9 +7,8 @@ import inspect
 import threading
 import warnings
 
-from ..eager.memory.storage import INFERENCE
+from ..eager.autograd.mode_contexts import InferenceMode
 from ..eager.native.contexts import repeatable
-from ..eager.runtime.trace import set_birth
 from ..eager.tensor import modes
 
 
@@ -208,36 +207,13 @@ class set_grad_enabled(DecoratorContextManager):
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode(DecoratorContextManager):
+class inference_mode(InferenceMode, DecoratorContextManager):
     """`no_grad`, and code inside promises never to use its results in a graph."""
 
     def __new__(cls, mode=True):
         if isinstance(mode, bool):
             return object.__new__(cls)
         return cls()(mode)
-
-    def __init__(self, mode: bool = True):
-        self.mode = mode
-        self.previous = (modes.grad, modes.inference)
-
-    def __enter__(self):
-        self.previous = (modes.grad, modes.inference)
-        try:
-            self._set(self.mode)
-            modes.grad = not self.mode
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-
-    @repeatable
-    def __exit__(self, *_):
-        modes.grad, inference = self.previous
-        self._set(inference)
-
-    @staticmethod
-    def _set(inference):
-        modes.inference = inference
-        set_birth(INFERENCE if inference else 0)
 
     def clone(self):
         return type(self)(self.mode)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..eager.autograd import tape
 from ..eager.autograd.backward import running, will_run
+from ..eager.autograd.mode_contexts import DisabledSavedTensorsHooks
 from ..eager.autograd.nodes import Node
 from ..eager.core.handles import RemovableHandle
 from ..eager.native.contexts import repeatable
@@ -151,30 +152,8 @@ def allow_mutation_on_saved_tensors():
         _allows_mutation = False
 
 
-class disable_saved_tensors_hooks(contextlib.ContextDecorator):  # noqa: N801
+class disable_saved_tensors_hooks(DisabledSavedTensorsHooks, contextlib.ContextDecorator):  # noqa: N801
     """Raises ``error_message`` where hooks would be set inside, or are set outside."""
-
-    def __init__(self, error_message):
-        self.error_message, self.outer = error_message, modes.saved_hooks
-
-    def __enter__(self):
-        self.outer = modes.saved_hooks
-        if self.outer:
-            raise RuntimeError(self.error_message)
-        modes.saved_hooks = _Forbidden(self.error_message)
-
-    @repeatable
-    def __exit__(self, *_):
-        modes.saved_hooks = self.outer
-
-
-class _Forbidden(list):
-    def __init__(self, message):
-        super().__init__()
-        self.message = message
-
-    def __add__(self, _):
-        raise RuntimeError(self.message)
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):

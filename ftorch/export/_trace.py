@@ -23,7 +23,7 @@ from ..eager.core import places
 from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
-from ..functional.functional_call import swapped
+from ..eager.transforms.functional_call import swapped
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
 from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from ..fx.graph import Graph

@@ -3,14 +3,14 @@
 The names of PyTorch's module ``torch.functional`` (``einsum``, ``stft``, ...) are found here, too.
 """
 
-from . import custom_function as _custom_function  # noqa: F401  (autograd.Function)
-from .eager_transforms import grad, grad_and_value, jacrev, vjp
-from .forward import jacfwd, jvp, linearize
-from .functional_call import functional_call, stack_module_state
+from ..eager.core import api as _api
+from ..eager.transforms.eager_transforms import grad, grad_and_value, jacrev, vjp
+from ..eager.transforms.forward import jacfwd, jvp, linearize
+from ..eager.transforms.functional_call import functional_call, stack_module_state
+from ..eager.transforms.vmap import vmap
 from .higher import debug_unwrap, functionalize, hessian
 from .modules import replace_all_batch_norm_modules_
 from .rearrange import rearrange
-from .vmap import vmap
 
 __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd",
@@ -18,7 +18,7 @@ __all__ = [
     "stack_module_state", "vjp", "vmap",
 ]
 
-# The names of torch.functional. The top level has them, and imports this package.
+# The names of torch.functional, which the top level has.
 _TOP_LEVEL = frozenset({
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
     "cartesian_prod", "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm",
@@ -29,13 +29,11 @@ _TOP_LEVEL = frozenset({
 
 def __getattr__(name):
     if name in _TOP_LEVEL:
-        import ftorch
-
-        return getattr(ftorch, name)
+        return getattr(_api, name)
     if name == "F":  # programs write ``torch.functional.F.relu``
-        import ftorch
+        from ..nn import functional
 
-        return ftorch.nn.functional
+        return functional
     raise AttributeError(f"module 'ftorch.functional' has no attribute '{name}'")
 
 

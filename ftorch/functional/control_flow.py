@@ -20,10 +20,10 @@ from ..eager.core.registry import OPTIONAL_TENSOR
 from ..eager.runtime import capture_trace
 from ..eager.runtime.executor import IMMEDIATE
 from ..eager.tensor import TensorBase, modes
+from ..eager.transforms.batching import Batched
+from ..eager.transforms.dual import Dual
 from ..utils import _pytree as pytree
 from . import loop_gradients
-from .batching import Batched
-from .dual import Dual
 from .tracing import TracedFunction, TraceLevel, seeds
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

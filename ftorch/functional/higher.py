@@ -6,8 +6,8 @@ import functools
 
 from ..eager.dispatch.levels import Wrapped
 from ..eager.tensor import modes
-from .eager_transforms import jacrev
-from .forward import jacfwd
+from ..eager.transforms.eager_transforms import jacrev
+from ..eager.transforms.forward import jacfwd
 
 
 def hessian(func, argnums=0):

@@ -23,8 +23,8 @@ from ..eager.native.contexts import called_back
 from ..eager.sampling.generator import Generator
 from ..eager.tensor import TensorBase, from_array, modes
 from ..eager.tensor_api.jax_interop import jax_array
+from ..eager.transforms.dual import Dual, DualLevel, dual
 from ..utils import _pytree as pytree
-from .dual import Dual, DualLevel, dual
 
 SEED = jax.ShapeDtypeStruct((), np.int64)
 

@@ -12,8 +12,8 @@ import numpy as np
 from ..eager.core.jax_internals import is_top_level
 from ..eager.tensor import Tensor
 from ..eager.tensor_api.jax_interop import from_jax
+from ..eager.transforms.dual import Dual, dual
 from ..func import functional_call
-from ..functional.dual import Dual, dual
 from ..functional.tracing import TraceLevel
 from ..nn.modules.module import Module
 

@@ -6,6 +6,7 @@ import functools
 
 from .._dynamo import config
 from .compiled_function import Compiled, is_compiling
+from .compiling import refusal_of
 
 __all__ = ["Compiled", "OptimizedModule", "compile", "is_compiling"]
 
@@ -71,8 +72,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         model.__call__ = _compiled(model.__call__, settings)  # type: ignore[method-assign]
         return model
     if isinstance(model, Module):
-        if _is_scripted(model):
-            raise RuntimeError(_SCRIPTED)
+        if (refusal := refusal_of(model)) is not None:
+            raise RuntimeError(refusal)
         return OptimizedModule(model, **settings)
     return model if isinstance(model, Compiled) else _compiled(model, settings)
 
@@ -83,18 +84,6 @@ def _compiled(function, settings):
 
         return CompiledWithBackward(function, **settings)
     return Compiled(function, **settings)
-
-
-_SCRIPTED = (
-    "torch.compile does not support compiling torch.jit.script or torch.jit.freeze models directly.\n\n"
-    "Workaround: compile the module that they were made of."
-)
-
-
-def _is_scripted(model):
-    from .torchscript.program.modules import ScriptModule
-
-    return isinstance(model, ScriptModule)
 
 
 def _check_inductor(mode, options):

@@ -79,6 +79,19 @@ def not_compiling():
         local.depth = outer
 
 
+_refused: dict[type, str] = {}
+
+
+def refuse(cls: type, message: str) -> None:
+    """From now on ``torch.compile`` raises a RuntimeError for objects of a class: they are programs already."""
+    _refused[cls] = message
+
+
+def refusal_of(model) -> str | None:
+    """What ``torch.compile`` says of an object that it does not take."""
+    return next((message for cls, message in _refused.items() if isinstance(model, cls)), None)
+
+
 class Event:
     """What happened in a capture, for `explain`: a program, or why there is none."""
 

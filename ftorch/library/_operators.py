@@ -17,8 +17,8 @@ from ..eager.core.schema import Schema
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
-from ..functional.batching import BatchLevel
-from ..functional.dual import DualLevel
+from ..eager.transforms.batching import BatchLevel
+from ..eager.transforms.dual import DualLevel
 from . import _keys, _schema
 from ._keys import DispatchKey, DispatchKeySet
 

@@ -69,7 +69,7 @@ def fits(ddp) -> bool:
 
 def call(ddp, inputs, kwargs):
     """The module's result, where gradients of its parameters are averages."""
-    from ...func import functional_call
+    from ...eager.transforms.functional_call import functional_call
 
     group, reducer, module = ddp.process_group, ddp.reducer, ddp.module
     if ddp.will_sync_module_buffers() and group.size() > 1:

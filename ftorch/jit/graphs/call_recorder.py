@@ -338,7 +338,7 @@ def _custom_function(cls, args, kwargs):
     recorder = _recorder()
     if recorder is not None:
         return True, recorder.custom(cls, args, kwargs)
-    return (False, None) if _custom_before is None else _custom_before(cls, args, kwargs)
+    return _custom_before(cls, args, kwargs)
 
 
 _custom_before = _op.hooks.custom_function

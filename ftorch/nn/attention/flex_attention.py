@@ -17,7 +17,7 @@ from ...eager.core import dtype as _dtype
 from ...eager.core.once import warn_once
 from ...eager.runtime import capture_trace
 from ...eager.tensor import Tensor
-from ...functional import vmap
+from ...eager.transforms.vmap import vmap
 from ._block_mask import BlockMask, noop_mask
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128

@@ -331,7 +331,7 @@ class DistributedDataParallel(Module):
         return tree_unflatten(leaves, spec)
 
     def _cast_forward(self, inputs, kwargs):
-        from ...func import functional_call
+        from ...eager.transforms.functional_call import functional_call
         from ...utils._pytree import tree_map
 
         dtype = self.mixed_precision.param_dtype

@@ -47,7 +47,7 @@ def call_for_per_sample_grads(module, *, batch_size=None, loss_reduction="sum", 
 
     @functools.wraps(module.forward)
     def wrapper(*args, **kwargs):
-        from ...func import functional_call
+        from ...eager.transforms.functional_call import functional_call
 
         count = batch_size or size_of(args, kwargs)
         expanded = {}
@@ -94,7 +94,7 @@ class _PerExample(TorchFunctionMode):
             return func(*args, **kwargs)
         if name not in _FUNCTIONS:
             raise RuntimeError(f"Expanded Weights encountered but cannot handle function {name}")
-        from ...func import vmap
+        from ...eager.transforms.vmap import vmap
 
         if name == "instance_norm":
             kwargs = self._with_statistics_written(args, kwargs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from ...functional.functional_call import functional_call as _functional_call
-from ...functional.functional_call import swapped
+from ...eager.transforms.functional_call import functional_call as _functional_call
+from ...eager.transforms.functional_call import swapped
 
 __all__ = ["functional_call"]
 

@@ -8,7 +8,7 @@ import warnings
 
 from ....autograd import no_grad
 from ....eager.tensor import TensorBase
-from ....functional.functional_call import swapped
+from ....eager.transforms.functional_call import swapped
 from ....nn import Module
 from ....utils import _pytree as pytree
 from ..deprecations import warn_switch

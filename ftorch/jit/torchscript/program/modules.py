@@ -13,6 +13,7 @@ from ...._alias import is_own
 from ....eager.tensor import TensorBase
 from ....nn import Module, Parameter
 from ....nn.modules.container import ModuleDict, ModuleList, Sequential
+from ...compiling import refuse
 from ..tracing.recorder import Recorder
 from ..tracing.scripted_calls import calling
 from .casts import CastError, cast
@@ -280,6 +281,10 @@ class ScriptModule(Module):
     def save(self, f, _extra_files=None):
         """Writes the module to a file (`ftorch.jit.save`)."""
         self._script().save(f, _extra_files)
+
+
+refuse(ScriptModule, "torch.compile does not support compiling torch.jit.script or torch.jit.freeze models directly.\n\n"
+                     "Workaround: compile the module that they were made of.")
 
 
 # Methods of modules that scripted ones refuse.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from ..eager.core import api
-from ..eager.tensor import TensorBase
+from ..core import api
+from ..tensor import TensorBase
 
 
 def _tied_names(module):

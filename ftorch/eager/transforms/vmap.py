@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import functools
 
-from ..eager.core import api
-from ..eager.tensor import Tensor, TensorBase  # noqa: F401
-from ..random import get_rng_state, set_rng_state
-from ..utils import _pytree as pytree
-from ..utils._pytree import (  # noqa: F401
+from ...random import get_rng_state, set_rng_state
+from ...utils import _pytree as pytree
+from ...utils._pytree import (  # noqa: F401
     _broadcast_to_and_flatten,
     tree_flatten,
     tree_map_,
     tree_unflatten,
 )
+from ..core import api
+from ..tensor import Tensor, TensorBase  # noqa: F401
 from .batching import Batched, BatchLevel, batched, is_batchedtensor  # noqa: F401
 
 

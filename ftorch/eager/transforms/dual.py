@@ -9,15 +9,15 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivative_kernels, derivatives, gradient_values, inplace_history, tape
-from ..eager.autograd.derivative_kernels import Derived
-from ..eager.autograd.views import ViewNode, view_call
-from ..eager.call import op as _op
-from ..eager.call import planning
-from ..eager.call.operands import tensors_of
-from ..eager.core.geometry import with_bits
-from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR
-from ..eager.dispatch.levels import (
+from ..autograd import derivative_kernels, derivatives, gradient_values, inplace_history, tape
+from ..autograd.derivative_kernels import Derived
+from ..autograd.views import ViewNode, view_call
+from ..call import op as _op
+from ..call import planning
+from ..call.operands import tensors_of
+from ..core.geometry import with_bits
+from ..core.registry import OPS, OPTIONAL_TENSOR, SCALAR
+from ..dispatch.levels import (
     Level,
     Wrapped,
     adopted,
@@ -26,9 +26,9 @@ from ..eager.dispatch.levels import (
     save_of_write,
     wrapped_plan,
 )
-from ..eager.dispatch.randomness import FILL
-from ..eager.native.contexts import repeatable
-from ..eager.tensor import TensorBase, extras, modes
+from ..dispatch.randomness import FILL
+from ..native.contexts import repeatable
+from ..tensor import TensorBase, extras, modes
 from .batching import Batched, BatchLevel, batched
 
 OTHER_SIZE = (

@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from ..autograd import function as _function
-from ..autograd.function import Function
 from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
+from ..eager.transforms.batching import BatchLevel, batched
+from ..eager.transforms.dual import OTHER_SIZE, Dual, DualLevel, dual
 from ..utils import _pytree as pytree
-from .batching import BatchLevel, batched
-from .dual import OTHER_SIZE, Dual, DualLevel, dual
+from . import function as _function
+from .function import Function
 
 _GUIDE = (
     "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
@@ -35,7 +35,8 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def _custom_function(cls, args, kwargs):
+def transformed_call(cls, args, kwargs):
+    """(True, the results) of a function's call that a transform takes over, or (False, None)."""
     level = level_of(args)
     if level is None or not (isinstance(level, _TRANSFORMS) or hasattr(cls, "_overload")):
         return False, None  # a trace records what the function calls
@@ -289,8 +290,7 @@ def _with_context(level, cls, args):
     if moving and cls.jvp is Function.jvp:
         cls.jvp(None)  # raises
     with level.below():
-        handler = _op.hooks.custom_function if _op.special[0] else None
-        handled, output = (False, None) if handler is None else handler(cls, tuple(primals), {})
+        handled, output = _op.hooks.custom_function(cls, tuple(primals), {}) if _op.special[0] else (False, None)
         ctx = cls._backward_cls()
         if not handled:
             output = _function._apply(cls, tuple(primals), {}, ctx)
@@ -385,4 +385,3 @@ def _check_aliases(ctx, out, move, primals, given, versions):
 
 BatchLevel.custom = _custom_batched  # type: ignore[method-assign]
 DualLevel.custom = _custom_dual  # type: ignore[method-assign]
-_op.hooks.custom_function = _custom_function

@@ -1,4 +1,4 @@
-"""``python -m ftorch.eager.surface.stubs``: writes ``ftorch/__init__.pyi`` from what the package holds.
+"""``python tools/stubs.py``: writes ``ftorch/__init__.pyi`` from what the package holds.
 
 Functions and methods are bound at import, where editors and type checkers do not see them; the stub
 spells them out. Ops get their signatures from their schemas, everything else from its own.
@@ -12,10 +12,12 @@ import inspect
 import os
 import types
 
-from ..core import places
-from ..core.public_functions import KINDS, python_of
-from ..core.registry import OpDef
-from ..tensor import Tensor
+import ftorch
+from ftorch.eager.core import places
+from ftorch.eager.core.public_functions import KINDS, python_of
+from ftorch.eager.core.registry import OpDef
+from ftorch.eager.surface.attach import public_functions
+from ftorch.eager.tensor import Tensor
 
 _TYPES = {
     "Tensor": "Tensor", "int": "_int", "SymInt": "_int", "float": "_float", "bool": "_bool",
@@ -24,7 +26,7 @@ _TYPES = {
 }
 
 _HEADER = '''\
-"""Types of the public names. Written by ``python -m ftorch.eager.surface.stubs``; do not edit."""
+"""Types of the public names. Written by ``python tools/stubs.py``; do not edit."""
 # ruff: noqa
 
 from collections.abc import Callable, Sequence
@@ -174,10 +176,6 @@ def _tensor_class() -> list[str]:
 
 def generate() -> str:
     """The text of ``ftorch/__init__.pyi``."""
-    import ftorch
-
-    from .attach import public_functions
-
     derived = public_functions()
     imported, functions, values = [], [], []
     for name, value in sorted(vars(ftorch).items()):

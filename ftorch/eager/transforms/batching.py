@@ -7,20 +7,20 @@ import textwrap
 import jax
 import jax.numpy as jnp
 
-from ..eager.autograd import derivative_kernels, derivatives, inplace_history, tape
-from ..eager.autograd.derivative_kernels import Derived
-from ..eager.autograd.views import view_call
-from ..eager.call import op as _op
-from ..eager.call import planning
-from ..eager.call.operands import tensors_of
-from ..eager.core import api
-from ..eager.core.geometry import Geometry, Size, geometry, with_bits
-from ..eager.core.public_functions import python_of
-from ..eager.core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
-from ..eager.core.return_values import named
-from ..eager.dispatch.levels import Level, Wrapped, record_wrapped, save_of_write, wrapped_plan
-from ..eager.dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
-from ..eager.tensor import TensorBase, extras, modes
+from ..autograd import derivative_kernels, derivatives, inplace_history, tape
+from ..autograd.derivative_kernels import Derived
+from ..autograd.views import view_call
+from ..call import op as _op
+from ..call import planning
+from ..call.operands import tensors_of
+from ..core import api
+from ..core.geometry import Geometry, Size, geometry, with_bits
+from ..core.public_functions import python_of
+from ..core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
+from ..core.return_values import named
+from ..dispatch.levels import Level, Wrapped, record_wrapped, save_of_write, wrapped_plan
+from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
+from ..tensor import TensorBase, extras, modes
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
 _ITEM = (
@@ -319,7 +319,7 @@ class BatchLevel(Level):
         out._ftorch_attr_version = x._ftorch_storage.version
         if x._ftorch_requires_grad:
             if modes.grad and lowered._ftorch_geometry.dtype.category >= 2:
-                from ..eager.autograd.views import ViewNode
+                from ..autograd.views import ViewNode
 
                 node = tape.node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, g

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import functools
 
-from ..autograd.grad_mode import inference_mode
-from ..autograd.graph import disable_saved_tensors_hooks
-from ..eager.autograd import backward as engine
-from ..eager.autograd import tape
-from ..eager.autograd.views import view_call
-from ..eager.call.op import special
-from ..eager.core import api
-from ..eager.core.registry import OPS
-from ..eager.dispatch.levels import Wrapped, transforms_running
-from ..eager.memory.storage import newest_level
-from ..eager.native.contexts import repeatable
-from ..eager.tensor import PLAIN, TensorBase, modes
-from ..utils import _pytree as pytree
+from ...utils import _pytree as pytree
+from ..autograd import backward as engine
+from ..autograd import tape
+from ..autograd.mode_contexts import DisabledSavedTensorsHooks, InferenceMode
+from ..autograd.views import view_call
+from ..call.op import special
+from ..core import api
+from ..core.registry import OPS
+from ..dispatch.levels import Wrapped, transforms_running
+from ..memory.storage import newest_level
+from ..native.contexts import repeatable
+from ..tensor import PLAIN, TensorBase, modes
 from .vmap import vmap
 
 _HOOKS = (
@@ -185,13 +184,13 @@ def grad_and_value(func, argnums=0, has_aux=False):
         # Grad modes are the levels' own: the function is differentiated even where the tensors
         # around it record nothing (in inference mode, too), and what comes out is a constant for them.
         recorded = modes.grad
-        with inference_mode(False):
+        with InferenceMode(False):
             leaves, spec = pytree.tree_flatten(_slice_args(args, argnums))
             for leaf in leaves:
                 _check_input(leaf)
             flat = [_fresh(leaf if recorded else _outside_graph(leaf)) for leaf in leaves]
             inputs = spec.unflatten(flat)
-            with disable_saved_tensors_hooks(_HOOKS), differentiating(flat):
+            with DisabledSavedTensorsHooks(_HOOKS), differentiating(flat):
                 output = _called(func, args, argnums, inputs, kwargs)
             aux = None
             if has_aux:
@@ -322,9 +321,9 @@ def vjp(func, *primals, has_aux=False):
     for leaf in pytree.tree_leaves(primals):
         _check_input(leaf)
     recorded = modes.grad
-    with inference_mode(False):
+    with InferenceMode(False):
         inputs = _wrap_tree(primals)
-        with disable_saved_tensors_hooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
+        with DisabledSavedTensorsHooks(_HOOKS), differentiating(pytree.tree_leaves(inputs)):
             output = func(*inputs)
         aux = None
         if has_aux:
@@ -365,7 +364,7 @@ def vjp(func, *primals, has_aux=False):
                 f"outputs to the function. cotangents: {pytree.treespec_pprint(cot_spec)}, primal output: "
                 f"{pytree.treespec_pprint(out_spec)}"
             )
-        with inference_mode(False):
+        with InferenceMode(False):
             flat_cots = [c.clone() if c.is_inference() else c for c in flat_cots]  # their graph may save them
             found = _gradients(flat_out, flat_in, flat_cots)
         given = [c for c in flat_cots if c._ftorch_requires_grad]
@@ -447,7 +446,7 @@ def _basis(outputs, sizes):
     """For each output, the cotangents of all output elements, one after the other."""
     total = sum(sizes)
     basis, start = [], 0
-    with inference_mode(False):  # graphs may save them
+    with InferenceMode(False):  # graphs may save them
         for o, n in zip(outputs, sizes):
             eye = api.zeros((total, n), dtype=o.dtype, device=o.device)
             if n:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from ..eager.dispatch.levels import taken_in
-from ..eager.tensor import TensorBase, modes
-from ..utils import _pytree as pytree
+from ...utils import _pytree as pytree
+from ..dispatch.levels import taken_in
+from ..tensor import TensorBase, modes
 from .dual import Dual, DualLevel, dual
 from .eager_transforms import (
     _basis,
@@ -85,7 +85,7 @@ def _split(level, t):
 
 
 def _zeros(t):
-    from ..eager.core import api
+    from ..core import api
 
     return api.zeros_like(t)
 
