@@ -440,13 +440,19 @@ def _sparse():
 _hooks.sparse = _sparse
 
 
-def _quantized_package():
-    import importlib
+def _imported_when_asked(name):
+    def imported():
+        import importlib
 
-    return importlib.import_module("._quantized", __name__)
+        return importlib.import_module(f".{name}", __name__)
+
+    return imported
 
 
-_hooks.quantized = _quantized_package
+# What lower layers hand on to upper ones.
+_hooks.profiler = _imported_when_asked("profiler")
+_hooks.quantized = _imported_when_asked("_quantized")
+_hooks.symbolic_graphs = _imported_when_asked("export._symbolic_graphs")
 
 
 def _python_classes(cls):

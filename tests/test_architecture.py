@@ -2,6 +2,7 @@
 
 import collections
 import re
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_the_engine_has_no_circles_across_rooms(imports):
             if one != other:
                 rooms.add_edge(one, other)
     assert [c for c in networkx.strongly_connected_components(rooms) if len(c) > 1] == []
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="an installed package")
+def test_no_contract_has_exceptions():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    assert len(contracts) >= 7
+    assert [c["name"] for c in contracts if "ignore_imports" in c] == []
 
 
 def test_private_names_of_jax_are_in_one_module():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import importlib
 
-_NAMES = {
-    "DeviceType": "_events", "EventList": "_events", "FunctionEvent": "_events",
-    "FunctionEventAvg": "_events", "record_function": "_collector",
-}
+from ..eager.call.op import hooks
+
+_NAMES = ("DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "record_function")
 
 __all__ = [
     "EnforceUnique", "KinetoStepTracker", "MemRecordsAcc", "emit_itt", "emit_nvtx", "kineto_available",
@@ -20,8 +18,7 @@ __all__ = [
 def __getattr__(name):
     # The profiler stands above the engine's graphs: it is imported when it is used.
     if name in _NAMES:
-        module = importlib.import_module(f"ftorch.profiler.{_NAMES[name]}")
-        return getattr(module, name)
+        return getattr(hooks.profiler(), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
@@ -55,9 +52,7 @@ class profile:
         if self._profile is not None:
             raise RuntimeError("Profiler context manager is not reentrant")
         if self.enabled:
-            from ..profiler import profile as inner
-
-            self._profile = inner(**self._options)
+            self._profile = hooks.profiler().profile(**self._options)
             self._profile.start()
         return self
 
@@ -71,9 +66,7 @@ class profile:
         return self._profile
 
     def _events(self):
-        from ..profiler import EventList
-
-        return EventList() if self._profile is None else self._profile.events()
+        return hooks.profiler().EventList() if self._profile is None else self._profile.events()
 
     @property
     def function_events(self):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import namedtuple
+
+from ..eager.call.op import hooks
 
 _NAMES = {
     "DeviceType": "DeviceType", "EventList": "EventList", "FormattedTimesMixin": "FormattedTimesMixin",
@@ -20,5 +21,5 @@ Kernel = namedtuple("Kernel", ["name", "device", "duration"])  # what ran on an 
 def __getattr__(name):
     # The profiler stands above the engine's graphs: it is imported when it is used.
     if name in _NAMES:
-        return getattr(importlib.import_module("ftorch.profiler._events"), _NAMES[name])
+        return getattr(hooks.profiler()._events, _NAMES[name])
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

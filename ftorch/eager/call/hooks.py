@@ -46,8 +46,10 @@ class Hooks:
         unsafe_view: ``(tensor, sizes) -> tensor``: a view of a copy that nobody else can reach, for whoever sees calls.
         view_gradient: ``(definition, static, base, grad) -> tensor or None``: a view's gradient by calls that are seen.
         vmap: ``ftorch.vmap``, for the engine's batched gradients.
+        profiler: ``() -> module``: ``ftorch.profiler``, for the older names of its parts.
         quantized: ``() -> module``: ``ftorch._quantized``.
         sparse: ``() -> module``: ``ftorch.sparse``.
+        symbolic_graphs: ``() -> module``: ``ftorch.export._symbolic_graphs``, for graphs that hold for all sizes.
         wrong_call: ``() -> text``: what is wrong with the arguments of the running public call (mismatch).
         created: ``(tensor, what, **options) -> tensor``: a tensor was made of nothing (traces of the dispatcher).
     """
@@ -76,6 +78,7 @@ class Hooks:
         "python_method",
         "python_overload",
         "python_view",
+        "profiler",
         "quantized",
         "record",
         "record_host",
@@ -85,6 +88,7 @@ class Hooks:
         "static_for_out",
         "subclass",
         "subclass_view",
+        "symbolic_graphs",
         "unsafe_view",
         "view_gradient",
         "vmap",
@@ -120,11 +124,13 @@ class Hooks:
     record_host: Callable[..., Any] | None
     record_inplace: Callable[..., Any] | None
     resized: Callable[..., Any] | None
+    profiler: Callable[[], Any] | None
     quantized: Callable[[], Any] | None
     sparse: Callable[[], Any] | None
     static_for_out: Callable[..., Any] | None
     subclass: Callable[..., Handled] | None
     subclass_view: Callable[..., Handled] | None
+    symbolic_graphs: Callable[[], Any] | None
     unsafe_view: Callable[..., Any] | None
     view_gradient: Callable[..., Any] | None
     vmap: Callable[..., Any] | None

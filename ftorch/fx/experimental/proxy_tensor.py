@@ -335,24 +335,14 @@ def _graph_module(f, traced):
 
 
 def _trace_for_all_sizes(make_level, f, args) -> GraphModule:
-    """Equal sizes of the example are one symbol, as in PyTorch; 0 and 1 are none."""
-    from ...export._generalize import Symbol, generalized
-    from ...export._trace import Traces
+    """The graph for all sizes, as exported programs have it."""
 
-    leaves, spec = pytree.tree_flatten(list(args))
-    symbols: dict[int, Symbol] = {}
-    for i, leaf in enumerate(leaves):
-        for d, n in enumerate(leaf.shape if isinstance(leaf, TensorBase) else ()):
-            if n > 1:
-                new = Symbol(f"L[{i}].size()[{d}]", n, low=2, is_auto=True, is_hint=True)
-                symbols.setdefault(n, new).uses.append((i, d, 1, 0))
-
-    def trace(leaves):
+    def trace(args):
         level = make_level()
-        _record(level, f, pytree.tree_unflatten(leaves, spec))
-        return Traces(level.graph, [], [], {}, None, root=level.root)
+        _record(level, f, args)
+        return level
 
-    return _graph_module(f, generalized(trace, leaves, list(symbols.values()))[0])
+    return _graph_module(f, _op.hooks.symbolic_graphs().graph_for_all_sizes(trace, args))
 
 
 def _record(level: TraceLevel, f, args) -> None:
