@@ -26,7 +26,7 @@ def __getattr__(name):
     if name in _IN_PLACE:
         return _in_place(name)
     from .. import ops
-    from ..eager.dispatch.faces import AT_NN
+    from ..eager.dispatch.overridable_names import AT_NN
     from ..nn import functional
     from ..nn.modules._conversion import _parse_to
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..eager.core import dtype as _dtype
 from ..eager.core.errors import could_not_run
 from ..eager.core.geometry import Size, geometry
-from ..eager.core.once import warn_once
+from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE
 from ..eager.tensor import Tensor, modes

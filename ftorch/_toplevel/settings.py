@@ -6,7 +6,7 @@ import builtins
 import os
 import warnings
 
-from ..eager.core import determinism, fill, jax_scope, once
+from ..eager.core import determinism, fill, jax_scope, user_warnings
 from ..eager.core import device as _device
 from ..eager.core.dtype import set_default_dtype
 from ..eager.native import module as _kernels
@@ -196,12 +196,12 @@ def get_deterministic_debug_mode() -> int:
 
 def set_warn_always(b: builtins.bool) -> None:
     """Whether warnings that are given once in a process are given each time."""
-    once.always[0] = bool(b)
+    user_warnings.always[0] = bool(b)
 
 
 def is_warn_always_enabled() -> builtins.bool:
     """What was given to `set_warn_always`."""
-    return once.always[0]
+    return user_warnings.always[0]
 
 
 # --- default types -------------------------------------------------------------------
@@ -213,7 +213,7 @@ def set_default_tensor_type(t) -> None:
     Raises:
         TypeError: unless it is a floating-point type.
     """
-    once.warn_once(
+    user_warnings.warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives."
     )

@@ -9,8 +9,8 @@ from typing import Any
 from ..eager.autograd import inplace_history, nodes, saved_tensors, tape
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
-from ..eager.core.once import warn_user
 from ..eager.core.registry import OPS
+from ..eager.core.user_warnings import warn_user
 from ..eager.tensor import PLAIN, TensorBase, extras, modes
 
 NO_SETUP_CONTEXT = (

@@ -19,7 +19,7 @@ import ftorch
 
 from ..eager.core import api
 from ..eager.core.public_functions import is_function
-from ..eager.dispatch.faces import AT_NN, BUILTIN_FUNCTIONALS
+from ..eager.dispatch.overridable_names import AT_NN, BUILTIN_FUNCTIONALS
 from ..eager.dispatch.running_calls import own_signature
 
 # Modules that hold the functions of a namespace of the api under their public names.

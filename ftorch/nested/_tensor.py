@@ -18,7 +18,7 @@ from ..eager.call import op as _op
 from ..eager.core import api as torch
 from ..eager.core import formats
 from ..eager.core.geometry import Size, contiguous_stride
-from ..eager.core.once import warn_once
+from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
 from ..eager.kernels._common import wrap_dim
 from ..eager.memory.storage import Storage

@@ -9,7 +9,7 @@ from functools import wraps
 
 from ..autograd import no_grad
 from ..eager.core import api as torch
-from ..eager.dispatch import faces, overrides
+from ..eager.dispatch import overridable_names, overrides
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
@@ -42,7 +42,7 @@ def _overridable(function):
     @wraps(function)
     def wrapped(*args, **kwargs):
         tensor = args[0] if args else kwargs.get("tensor")
-        if overrides.user_mode() or overrides.asks(tensor) and faces.is_users(type(tensor)):
+        if overrides.user_mode() or overrides.asks(tensor) and overridable_names.is_users(type(tensor)):
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             return overrides.handle(wrapped, [tensor], (), dict(bound.arguments))

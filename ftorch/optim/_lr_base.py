@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
-from ..eager.core.once import warn_user
+from ..eager.core.user_warnings import warn_user
 from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer

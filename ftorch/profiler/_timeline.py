@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 
 from ..eager.core.places import own_file
-from ..eager.native import direct
+from ..eager.native import numpy_calls
 from ..eager.runtime import executor, program
 
 PAGE = Path(own_file("profiler/timeline.html"))
@@ -67,15 +67,15 @@ def recording(spans: list[Span], details: bool = False):
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level, options.host_tracer_level = 0, 2
     executor.flush()
-    saved = program.execute, direct.call
+    saved = program.execute, numpy_calls.call
     program.execute = _named(program.execute, "program", lambda *_: "ftorch::program")
-    direct.call = _named(direct.call, "kernel", lambda name, *_: name)
+    numpy_calls.call = _named(numpy_calls.call, "kernel", lambda name, *_: name)
     jax.profiler.start_trace(folder, profiler_options=options)
     try:
         yield spans
         executor.flush()
     finally:
-        program.execute, direct.call = saved
+        program.execute, numpy_calls.call = saved
         jax.profiler.stop_trace()
         spans += read(folder, details)
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..eager.core import formats
 from ..eager.core.dtype import int32, int64
-from ..eager.core.once import warn_once
+from ..eager.core.user_warnings import warn_once
 from ..eager.native.contexts import repeatable
 from ._tensor import _LAYOUT_NAME, host
 

@@ -21,7 +21,7 @@ from ..eager.core import formats
 from ..eager.core.dtype import int64
 from ..eager.core.errors import could_not_run
 from ..eager.core.geometry import Size, geometry
-from ..eager.core.once import warn_once
+from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE, Storage
 from ..eager.tensor import Tensor, modes

@@ -8,7 +8,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from ftorch.eager.core import once
+from ftorch.eager.core import user_warnings
 
 
 def _eager(t):
@@ -56,7 +56,7 @@ def test_quantization_of_models(make):
 
 def test_quantized_tensors(monkeypatch):
     """Once in a process; PyTorch has most likely done so."""
-    monkeypatch.setattr(once, "_given", set())
+    monkeypatch.setattr(user_warnings, "_given", set())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

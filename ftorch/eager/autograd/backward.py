@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..call.op import hooks, in_c, special
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..tensor import TensorBase, modes
 from . import gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads

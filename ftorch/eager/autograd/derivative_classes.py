@@ -14,8 +14,8 @@ import jax
 from ..call import class_plans, kernel_functions, planning
 from ..call.op import Op
 from ..core.device import CPU
-from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR
+from ..core.suppressed_warnings import quiet
 from ..memory.storage import Storage
 from ..runtime import capture_trace
 from ..runtime.size_classes import Instance, SizeClass, merged_at

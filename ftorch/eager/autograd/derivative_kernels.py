@@ -17,8 +17,8 @@ from ..core import jax_internals
 from ..core.device import is_several
 from ..core.geometry import Geometry
 from ..core.jaxprs import has_loops, read_equations
-from ..core.quiet import quiet
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
+from ..core.suppressed_warnings import quiet
 from ..runtime import capture_trace, executor
 from ..runtime.size_classes import Result
 

@@ -10,8 +10,8 @@ from ..autograd.inplace_history import rebase
 from ..call import op as _op
 from ..call.operands import tensors_of
 from ..core import dtype as _dtype
-from ..core.once import warn_user
 from ..core.registry import STATIC
+from ..core.user_warnings import warn_user
 from ..tensor import TensorBase, modes
 
 # Operators that promotion says nothing about, and which cast all the same.

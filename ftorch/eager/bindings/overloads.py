@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..call import op as _op
 from ..core.public_functions import public_of
 from ..dispatch import running_calls
-from . import older
+from . import deprecated_signatures
 from .mismatch import message, texts
 
 FEW = 8  # elements of a list or tuple whose types are looked at
@@ -64,8 +64,8 @@ def overloaded(name: str, bounds: list, form: str):
                 if out is not None:
                     kwargs["out"] = out
                 definitions = [b.definition for b in bounds]
-                if name in older.NAMES:
-                    made = older.call(name, form, args, kwargs, lambda: texts(name, definitions, form))
+                if name in deprecated_signatures.NAMES:
+                    made = deprecated_signatures.call(name, form, args, kwargs, lambda: texts(name, definitions, form))
                     if made is not NotImplemented:
                         return made
                 raise TypeError(message(name, definitions, form, args, kwargs))

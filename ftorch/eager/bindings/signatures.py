@@ -23,7 +23,7 @@ from ..core.registry import SCALAR, STATIC, OpDef
 from ..dispatch import overrides, running_calls
 from ..dispatch.running_calls import MISSING
 from ..tensor import TensorBase, from_array
-from . import mismatch, older, overloads, publishing, ways
+from . import deprecated_signatures, inline_caches, mismatch, overloads, publishing
 
 FUNCTIONS, INPLACE = ("function", "inplace function"), ("inplace", "inplace function")  # among the forms
 _SYNONYMS = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which PyTorch takes as well
@@ -352,11 +352,11 @@ def _explain():
 def _older_call(frame):
     """The result of a public call that a frame belongs to, by an older signature; NotImplemented if there is none."""
     found = overrides.called(frame)
-    if found is None or found[0].__name__ not in older.NAMES:
+    if found is None or found[0].__name__ not in deprecated_signatures.NAMES:
         return NotImplemented
     function, args, kwargs = python_of(found[0]), *found[1:]
     name, form = function.__name__, function.__ftorch_form__
-    return older.call(name, form, args, kwargs, lambda: mismatch.texts(name, function.__ftorch_ops__, form))
+    return deprecated_signatures.call(name, form, args, kwargs, lambda: mismatch.texts(name, function.__ftorch_ops__, form))
 
 
 class _Declared:
@@ -492,7 +492,7 @@ def make(name: str, definitions: list[OpDef], form: str, path: str | None = None
     function.__ftorch_form__ = form  # type: ignore[attr-defined]
     if path is None:
         return function
-    learn = ways.learner(name, bounds, form)
+    learn = inline_caches.learner(name, bounds, form)
     return publishing.method(function, learn) if path == "Tensor" else publishing.function(function, path, learn)
 
 

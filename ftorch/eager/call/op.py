@@ -16,9 +16,9 @@ from .. import native
 from ..core import device as _device
 from ..core import dtype as dtypes
 from ..core.geometry import has_internal_overlap
-from ..core.once import warn_user
 from ..core.registry import OpDef
 from ..core.return_values import named
+from ..core.user_warnings import warn_user
 from ..memory import gpu_driver
 from ..memory.storage import Storage
 from ..memory.view import access

@@ -11,9 +11,9 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.jax_scope import scoped
-from ..core.quiet import quiet
 from ..core.registry import STATIC
 from ..core.return_values import result_type
+from ..core.suppressed_warnings import quiet
 from ..kernels._common import check_fits
 from ..memory import host_memory
 from ..memory.storage import Storage

@@ -13,8 +13,8 @@ import sys
 from . import device as _device
 from .dtype import complex32
 from .dtype import dtype as Dtype
-from .once import warn_once
 from .refcount import LOCAL
+from .user_warnings import warn_once
 
 _INTERNED: dict = {}
 _INTERN_LIMIT = 1 << 16

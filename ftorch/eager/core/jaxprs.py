@@ -1,7 +1,7 @@
 """What all have in common who go through jaxprs: which primitives only call one, literals, dead code.
 
 They are the host tier (`host.interpret`), programs of all sizes (`runtime.jaxpr_classes`), the pass over programs for
-the CPU (`native.passes.flat`), padded programs (`dynamic_shapes.padded`) and ONNX; `jax_internals.bind` executes an
+the CPU (`native.passes.inlining`), padded programs (`dynamic_shapes.padded`) and ONNX; `jax_internals.bind` executes an
 equation as it is.
 """
 

@@ -1,7 +1,7 @@
 """``__torch_function__``: tensor subclasses, foreign types and modes that take over calls.
 
 Calls on plain tensors never come here. Of public functions in C, calls whose tensors are of one class with a say
-have a way of their own, which asks that class with the arguments as they were written (`asker`, see `bindings.ways`).
+have a way of their own, which asks that class with the arguments as they were written (`asker`, see `bindings.inline_caches`).
 Else the call path asks (`_override` and its kin) when an operand is of another class, and `levels` when a mode is
 active: the public function that is being called is then found by its code object on the stack. Composites are
 wrapped (`overridable`), and hand-written methods are forwarded by the subclasses themselves
@@ -22,7 +22,7 @@ from ..call.operands import tensors_of
 from ..core.public_functions import is_function, public_of, python_of
 from ..native.contexts import repeatable
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
-from . import faces, watched_methods
+from . import overridable_names, watched_methods
 from .running_calls import (
     called,
 )
@@ -135,7 +135,7 @@ def asks(value) -> bool:
 
 def user_mode() -> bool:
     """Whether the innermost mode is one that a user wrote."""
-    return bool(modes.function_modes) and faces.is_users(type(modes.function_modes[-1]))
+    return bool(modes.function_modes) and overridable_names.is_users(type(modes.function_modes[-1]))
 
 
 def overloaded_args(values) -> list:
@@ -173,17 +173,17 @@ def handle(function, relevant, args, kwargs):
         mode = stack[-1]
         modes.function_modes = stack[:-1]
         try:
-            seen = faces.seen(type(mode), function, args, kwargs)
-            shown = faces.types_for_mode(type(mode), seen[0], types, relevant)
+            seen = overridable_names.seen(type(mode), function, args, kwargs)
+            shown = overridable_names.types_for_mode(type(mode), seen[0], types, relevant)
             result = mode.__torch_function__(seen[0], shown, seen[1], seen[2])
         finally:
             modes.function_modes = stack
         if result is not NotImplemented:
             return result
     for value in found:
-        seen = faces.seen(type(value), function, args, kwargs)
+        seen = overridable_names.seen(type(value), function, args, kwargs)
         named = types
-        if faces.shows_all(type(value), seen[0]) and any(type(v) is Tensor for v in relevant):
+        if overridable_names.shows_all(type(value), seen[0]) and any(type(v) is Tensor for v in relevant):
             named = (*types, Tensor)
         result = type(value).__torch_function__(seen[0], named, seen[1], seen[2])
         if result is not NotImplemented:
@@ -201,7 +201,7 @@ def asker(function, is_operator):
     """
 
     def ask(kind, args, kwargs):
-        seen = faces.seen(kind, function, args, kwargs)
+        seen = overridable_names.seen(kind, function, args, kwargs)
         result = kind.__torch_function__(seen[0], (kind,), seen[1], seen[2])
         if result is NotImplemented and not is_operator:
             raise _declined(function, (kind,))
@@ -212,7 +212,7 @@ def asker(function, is_operator):
 
 def _declined(function, types):
     """The error of a call that nobody answered."""
-    full = faces.python_name(function, resolve_name)
+    full = overridable_names.python_name(function, resolve_name)
     if full is not None:
         where = f" nor was it found on the currently active mode {modes.function_modes[-1]}" if modes.function_modes else ""
         text = f"no implementation found for '{full}' on types that implement __torch_function__: {list(types)}"
@@ -243,12 +243,12 @@ def resolve_name(function) -> str | None:
     owner = getattr(function, "__self__", None)
     if isinstance(function, property) or isinstance(owner, property):
         attribute = function if isinstance(function, property) else owner
-        name = faces.names.get(id(attribute)) or next((k for k, v in vars(Tensor).items() if v is attribute), None)
+        name = overridable_names.names.get(id(attribute)) or next((k for k, v in vars(Tensor).items() if v is attribute), None)
         suffix = "" if attribute is function else f".{function.__name__}"
         return None if name is None else f"torch.Tensor.{name}{suffix}"
     if hasattr(function, "namespace") and hasattr(function, "name"):  # an overload
         return str(function)
-    return faces.names.get(id(function)) or _names().get(id(function)) or _own_name(function)
+    return overridable_names.names.get(id(function)) or _names().get(id(function)) or _own_name(function)
 
 
 def called_name(function) -> str:
@@ -538,7 +538,7 @@ def _forwarded(name, users):
     """A hand-written method or attribute of `Tensor` as one that asks for overrides, or None where there is none."""
     value = vars(Tensor).get(name)
     if value is False and users:  # ``is_sparse`` and its kin, which are one object for plain tensors
-        value = faces.never(name)
+        value = overridable_names.never(name)
     if isinstance(value, property):
         return _forward_property(value)
     if is_function(value):
@@ -580,7 +580,7 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self):
-        if faces.is_users(type(self)):
+        if overridable_names.is_users(type(self)):
             watched_methods.begin()
         modes.function_modes = [*modes.function_modes, self]
         _op.special[0] += 1
@@ -589,8 +589,8 @@ class TorchFunctionMode:
     @repeatable
     def __exit__(self, *_):
         left = modes.function_modes[:-1]
-        if faces.is_users(type(self)):
-            watched_methods.end(any([faces.is_users(type(mode)) for mode in left]))
+        if overridable_names.is_users(type(self)):
+            watched_methods.end(any([overridable_names.is_users(type(mode)) for mode in left]))
         modes.function_modes = left
         _op.special[0] -= 1  # nothing is called in between: what is called again has done nothing yet
 

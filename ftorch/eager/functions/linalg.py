@@ -9,7 +9,7 @@ import string
 from ..core import api as torch
 from ..core.composite import composite
 from ..core.dtype import finfo
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..tensor import TensorBase
 
 # --- products -----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..core import device as devices
 from ..core import dtype as dtypes
 from ..core.composite import composite
 from ..core.geometry import geometry
-from ..core.once import warn_user
+from ..core.user_warnings import warn_user
 from ..dispatch.randomness import FILL, randomized
 from ..memory.storage import INFERENCE, Storage
 from ..runtime import capture_trace, executor

@@ -14,7 +14,7 @@ from ..core import api as torch
 from ..core import dtype as dtypes
 from ..core.composite import composite
 from ..core.formats import channels_last, channels_last_3d, memory_format
-from ..core.once import warn_user
+from ..core.user_warnings import warn_user
 from ..tensor import Tensor, TensorBase
 
 

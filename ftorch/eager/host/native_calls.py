@@ -13,16 +13,16 @@ from collections.abc import Callable
 import numpy as np
 
 from ..native import NUMBERS, PARTS, SUMMED, available, module
-from ..native.direct import Shaped, prepared, run
+from ..native.numpy_calls import Shaped, prepared, run
 from ..native.passes import (
     attention,
     indexing,
-    lines,
     narrow_products,
     packed,
     pooling,
     rewrite,
     rowwise,
+    scans_and_sorts,
     sparse,
 )
 from .elementwise_programs import DTYPES, PRIMITIVES, REDUCTIONS, elementwise, supports
@@ -235,12 +235,12 @@ _SHAPED: set[str] = set()  # primitives whose rules are given the results' shape
 _by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
 _by_kernel(indexing.take_along, "gather", dtypes=None, sizes=("slice_sizes",), least=1 << 12)
 _by_kernel(indexing.add_along, "scatter-add", "scatter_add", dtypes=NUMBERS, least=1 << 10)
-_by_kernel(lines.scan, "cumsum", dtypes=SUMMED, least=1 << 10)
-_by_kernel(lines.scan, "cumprod", "cummax", "cummin", "cumlogsumexp", dtypes=NUMBERS, least=1 << 10)
-_by_kernel(lines.sort, "sort", dtypes=(np.dtype(np.int64),), least=1 << 14)
-_by_kernel(lines.top, "top_k", sizes=("k",))
-_by_kernel(lines.select, "ftorch_select", dtypes=None, sizes=("count", "rank"))
-_by_kernel(lines.extremum, "ftorch_cummax", "ftorch_cummin", dtypes=NUMBERS)
+_by_kernel(scans_and_sorts.scan, "cumsum", dtypes=SUMMED, least=1 << 10)
+_by_kernel(scans_and_sorts.scan, "cumprod", "cummax", "cummin", "cumlogsumexp", dtypes=NUMBERS, least=1 << 10)
+_by_kernel(scans_and_sorts.sort, "sort", dtypes=(np.dtype(np.int64),), least=1 << 14)
+_by_kernel(scans_and_sorts.top, "top_k", sizes=("k",))
+_by_kernel(scans_and_sorts.select, "ftorch_select", dtypes=None, sizes=("count", "rank"))
+_by_kernel(scans_and_sorts.extremum, "ftorch_cummax", "ftorch_cummin", dtypes=NUMBERS)
 _by_kernel(rowwise.softmax, "ftorch_softmax", "ftorch_softmax_gradient")
 _by_kernel(rowwise.layer_norm, "ftorch_layer_norm", "ftorch_layer_norm_gradient")
 _by_kernel(indexing.bags, "ftorch_bags")

@@ -126,9 +126,9 @@ def call(name, results, *operands, over=None, **attributes):
         over: the operand in whose memory the result is made; for several results {operand: result}.
     """
     if all(isinstance(x, np.ndarray) for x in operands):
-        from . import direct
+        from . import numpy_calls
 
-        return direct.call(name, results, operands, over, attributes)
+        return numpy_calls.call(name, results, operands, over, attributes)
     packed = {
         key: value if isinstance(value, np.generic) else np.array(value, np.int64) for key, value in attributes.items()
     }

@@ -17,7 +17,7 @@ import jax
 from ..core import forking, jax_internals
 from ..core.jax_scope import scoped
 from ..core.lock_sharing import resting
-from ..core.quiet import quiet
+from ..core.suppressed_warnings import quiet
 from ..memory import host_memory
 from ..native.contexts import Worker
 

@@ -11,7 +11,7 @@ from ..core import device as _device
 from ..core.jax_scope import scoped
 from ..core.jaxprs import inner
 from ..core.lock_sharing import rest
-from ..core.quiet import quiet
+from ..core.suppressed_warnings import quiet
 from ..native.passes.rewrite import rewritten
 from .counters import stats
 from .scalars import COMPLEX, FLOAT, INT, weak

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import jax_internals
 from ..core.jax_scope import scoped
-from ..core.quiet import quiet
+from ..core.suppressed_warnings import quiet
 from ..host.rules import MissingRule
 from .jaxpr_classes import merged
 from .scalars import weak

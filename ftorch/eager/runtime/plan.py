@@ -12,7 +12,7 @@ import numpy as np
 from ..._toplevel import arrays as _arrays
 from ..core import device as _device
 from ..core.geometry import Geometry
-from ..core.quiet import quiet
+from ..core.suppressed_warnings import quiet
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
 from . import background, forked, host_tier

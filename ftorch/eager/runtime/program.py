@@ -18,8 +18,8 @@ import numpy as np
 from ..core import device as _device
 from ..core import forking, jax_internals
 from ..core.jax_scope import scoped
-from ..core.quiet import quiet
 from ..core.refcount import ITEM
+from ..core.suppressed_warnings import quiet
 from ..memory import gpu_driver, host_memory
 from ..memory.program_inputs import for_program
 from . import background, donation, host_tier, trace_programs

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..core import forking, jax_internals
 from ..core.geometry import Size
-from ..core.quiet import quiet
+from ..core.suppressed_warnings import quiet
 from ..kernels._primitives import for_all_sizes
 from .jaxpr_classes import EXACT_BELOW, ClassProgram, least, merged_at, order, sampled
 from .size_fit import NotGeneral

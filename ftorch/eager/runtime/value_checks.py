@@ -14,8 +14,8 @@ from ..core import errors
 from ..core.dtype import dtype as Dtype
 from ..core.jax_internals import on_host
 from ..core.jax_scope import scoped
-from ..core.once import warn_user
 from ..core.registry import Shape
+from ..core.user_warnings import warn_user
 from ..memory.storage import strided
 from . import capture_trace, executor, trace_slice
 from .executor import IMMEDIATE

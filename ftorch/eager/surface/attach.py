@@ -15,13 +15,20 @@ import types
 from .. import functions as composites  # noqa: F401
 from .. import kernels
 from ..autograd import inplace_history, recorded_calls  # noqa: F401
-from ..bindings import declared, outputs, publishing, signatures, ways  # noqa: F401
+from ..bindings import declared, inline_caches, outputs, publishing, signatures  # noqa: F401
 from ..call import op as _op
 from ..call.argument_types import type_name
 from ..core import api  # noqa: F401
 from ..core.composite import COMPOSITES
 from ..core.registry import OVERLOADS
-from ..dispatch import autocast, faces, levels, overrides, running_calls, watched_methods  # noqa: F401
+from ..dispatch import (  # noqa: F401
+    autocast,
+    levels,
+    overridable_names,
+    overrides,
+    running_calls,
+    watched_methods,
+)
 from ..tensor import PLAIN, Tensor, TensorBase, redirected, subclassed
 from ..tensor_api import (  # noqa: F401
     conversions,
@@ -76,7 +83,7 @@ def _bind_ops():
             for path in sorted({p for d in functions for p in d.public}):
                 here = [d for d in functions if path in d.public]
                 public = _public_name(name, path)
-                home = faces.home(path, public)
+                home = overridable_names.home(path, public)
                 # As PyTorch's parser calls it: `torch.linalg.det` is "linalg_det".
                 function = made.get((home, len(here))) if home == "." else None
                 if function is None:
@@ -84,7 +91,7 @@ def _bind_ops():
                 owner = namespace(path)
                 setattr(owner, public, function)
                 for alias in (a for d in here for a in d.aliases):
-                    home = faces.home(path, _public_name(alias, path))
+                    home = overridable_names.home(path, _public_name(alias, path))
                     other = _alias(_aten_name(alias, path), here, "function", function, home)
                     setattr(owner, _public_name(alias, path), other)
         for form, suffix in (("method", ""), ("inplace", "_")):
@@ -103,9 +110,9 @@ def _bind_ops():
 
 
 def _method(name, definitions, form, known):
-    method = signatures.make(name, definitions, form, faces.home("Tensor", name))
+    method = signatures.make(name, definitions, form, overridable_names.home("Tensor", name))
     if known is not None:
-        faces.know(method, known)
+        overridable_names.know(method, known)
     return method
 
 
@@ -114,7 +121,7 @@ def _bind_inplace(name, definitions, method):
     paths = {p for d in definitions for p in d.public} if all("." not in d.public for d in definitions) else ()
     function = _alias(name, definitions, "inplace function", method, ".")
     for path in paths:
-        home = faces.home(path, name)
+        home = overridable_names.home(path, name)
         setattr(namespace(path), name, function if home == "." else _alias(name, definitions, "inplace function", method, home))
     setattr(api, name, function)
 
@@ -122,7 +129,7 @@ def _bind_inplace(name, definitions, method):
 def _alias(name, definitions, form, known, home):
     """A function of another name, which the engine knows as the first one."""
     function = signatures.make(name, definitions, form, home)
-    faces.know(function, known)
+    overridable_names.know(function, known)
     return function
 
 
@@ -136,7 +143,7 @@ def _bind_dunders(definition):
     )
     if len(dynamic) == 1:
         for name in definition.dunder:
-            learn = None if name == "invert" else ways.operator_learner(op, (0,), static)
+            learn = None if name == "invert" else inline_caches.operator_learner(op, (0,), static)
             _set_dunder(f"__{name}__", _unary(op, static), learn, definition)
         return
     extra = (None,) * (len(dynamic) - 2)
@@ -145,14 +152,14 @@ def _bind_dunders(definition):
         dunder = f"__{name}__"
         takes = signatures.taken_by_operator(op)
         if name == base or not name.endswith(base):
-            learn = ways.operator_learner(op, (0, 1, *none), static, types=takes)
+            learn = inline_caches.operator_learner(op, (0, 1, *none), static, types=takes)
             _set_dunder(dunder, signatures.binary(op, extra, static, False, dunder), learn, definition)
         elif name[0] == "r":
             first = (0, 1) if signatures.commutes(op) else (1, 0)
-            learn = ways.operator_learner(op, (*first, *none), static, types=takes)
+            learn = inline_caches.operator_learner(op, (*first, *none), static, types=takes)
             _set_dunder(dunder, signatures.binary(op, extra, static, True, dunder), learn)
         else:
-            learn = ways.operator_learner(op, (0, 1, *none), static, True, takes)
+            learn = inline_caches.operator_learner(op, (0, 1, *none), static, True, takes)
             _set_dunder(dunder, _inplace(op, extra, static), learn, definition, "_")
 
 
@@ -161,14 +168,14 @@ def _set_dunder(name, method, learn, definition=None, suffix=""):
     running_calls.own_code(method, name)
     method.__name__ = method.__qualname__ = name
     slow = method
-    if faces.home("Tensor", name) is not None:
+    if overridable_names.home("Tensor", name) is not None:
         method = publishing.method(slow, learn)
     setattr(Tensor, name, method)
     known = None if definition is None else vars(Tensor).get(definition.name + suffix)
-    if name in faces.OPERATORS:
+    if name in overridable_names.OPERATORS:
         running_calls.register(slow)
         if known is not None:
-            faces.know(method, known)
+            overridable_names.know(method, known)
         return
     running_calls.register(slow, known)
 
@@ -203,7 +210,7 @@ def _bind_composites():
         made: dict = {}
         for path in c.public if "function" in c.forms else ():
             for name in (c.name, *c.aliases):
-                key = name, faces.home(path, name)
+                key = name, overridable_names.home(path, name)
                 if key not in made:
                     made[key] = _composite(c, name, "function", path, next(iter(made.values()), None))
                 setattr(namespace(path), name, made[key])
@@ -221,13 +228,13 @@ def _composite(composite, name, form, path, known):
     parser = declared.parser(_aten_name(name, path), form) if path in _PARSED else None
     function = overrides.overridable(composite.function, composite.nested, known, parser)
     function.__name__ = function.__qualname__ = _aten_name(name, path)
-    home = faces.home("Tensor" if form == "method" else path, name)
+    home = overridable_names.home("Tensor" if form == "method" else path, name)
     if home is not None:
         publish = publishing.method if form == "method" else functools.partial(publishing.function, path=home)
         explain = None if parser is None else parser.explain
         function = publish(function, composition=composite.function, explain=explain)
     if known is not None:
-        faces.know(function, known)
+        overridable_names.know(function, known)
     return function
 
 
@@ -250,8 +257,8 @@ def _bind_methods():
     for name, value in methods.METHODS.items():
         if type(value) is property and value.fset is None:
             value = _read_only(name, value)
-        elif name in ways.GETTERS:
-            value = publishing.method(value, ways.GETTERS[name], name=name)
+        elif name in inline_caches.GETTERS:
+            value = publishing.method(value, inline_caches.GETTERS[name], name=name)
         setattr(Tensor, name, value)
     from ..tensor_api import indexing
 
@@ -271,7 +278,7 @@ def _bind_functions():
     ):
         for name in names:
             function = getattr(module, name)
-            setattr(api, name, publishing.function(function, ".") if faces.home(".", name) else function)
+            setattr(api, name, publishing.function(function, ".") if overridable_names.home(".", name) else function)
     for name in ("clone", "reshape", "as_strided", "numel", "is_floating_point", "is_complex",
                  "is_signed", "resize_as_", "detach", "detach_", "is_conj", "is_neg",
                  "is_same_size", "is_inference"):
@@ -306,7 +313,7 @@ def _as_function(method):
     function.__name__ = function.__qualname__ = method.__name__
     function.__doc__ = method.__doc__
     public = publishing.function(function, ".")
-    faces.know(public, method)
+    overridable_names.know(public, method)
     return public
 
 
@@ -342,7 +349,7 @@ def _bind_overrides():
     for name, method in methods.METHODS.items():
         if isinstance(method, types.FunctionType):
             running_calls.register(method)
-    faces.complete(Tensor, vars(api))
+    overridable_names.complete(Tensor, vars(api))
 
 
 load_declarations()

@@ -11,8 +11,8 @@ from ..call.op import hooks, special
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry, memory_order, permuted_stride
-from ..core.once import warn_user
 from ..core.public_functions import public_of
+from ..core.user_warnings import warn_user
 from ..tensor import TensorBase, from_array, modes, new_leaf
 from .jax_interop import from_dlpack
 from .numpy_interop import NEGATIVE_STRIDES, from_numpy, frombuffer

@@ -11,7 +11,7 @@ from ..bindings import declared
 from ..call import op as _op
 from ..core import dtype as _dtype
 from ..core.handles import add_hook
-from ..core.once import warn_user
+from ..core.user_warnings import warn_user
 from ..runtime import capture_trace
 from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
 from .methods import METHODS, leave_capture, method

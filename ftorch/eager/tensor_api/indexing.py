@@ -29,8 +29,8 @@ from ..core import api
 from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
 from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
-from ..core.once import warn_user
 from ..core.registry import OPS
+from ..core.user_warnings import warn_user
 from ..memory.storage import on_look
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE

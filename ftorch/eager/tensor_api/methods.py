@@ -20,8 +20,8 @@ from ..core import api, fill, formats
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, NEG, Size, geometry, infer_size, view_stride
-from ..core.once import warn_user
 from ..core.registry import OPS
+from ..core.user_warnings import warn_user
 from ..memory import host_memory, shared_memory
 from ..runtime import capture_trace, executor
 from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view

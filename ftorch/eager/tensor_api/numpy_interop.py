@@ -14,7 +14,7 @@ from ..call.op import to_numpy
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, Size, geometry
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..memory.storage import Storage, strided
 from ..runtime import value_checks
 from ..runtime.executor import IMMEDIATE

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..call.op import to_numpy
 from ..core import dtype as _dtype
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..tensor import TensorBase
 
 OTHER_ORDER = (

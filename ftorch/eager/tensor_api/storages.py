@@ -15,7 +15,7 @@ from ..._toplevel.arrays import aligned_empty
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..memory.storage import Storage
 from ..runtime.executor import copied_with
 from ..tensor import TensorBase, wrap_view

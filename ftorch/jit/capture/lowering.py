@@ -18,7 +18,7 @@ from ...eager.core import callback_errors
 from ...eager.core import device as _device
 from ...eager.core.errors import is_of_memory, translate_error
 from ...eager.core.jax_scope import scoped
-from ...eager.core.quiet import quiet
+from ...eager.core.suppressed_warnings import quiet
 from ...eager.memory.host_memory import free_memory
 from ...eager.runtime import compilation as _compilation
 from ...eager.runtime import donation, forked

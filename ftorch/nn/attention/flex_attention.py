@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from ...eager.core import api as torch
 from ...eager.core import dtype as _dtype
-from ...eager.core.once import warn_once
+from ...eager.core.user_warnings import warn_once
 from ...eager.runtime import capture_trace
 from ...eager.tensor import Tensor
 from ...eager.transforms.vmap import vmap

@@ -13,7 +13,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from ftorch.eager.bindings import ways
+from ftorch.eager.bindings import inline_caches
 from ftorch.eager.core.public_functions import is_function, public_of, python_of
 
 LIBRARIES = (pt, ft)
@@ -185,7 +185,7 @@ def test_functions_in_python_stand_behind():
 
 
 def test_ways_are_by_type():
-    assert ways.types_of(([1, 2.0], (), [0] * 20, True)) == ((list, int, float), (tuple,), (list, None), bool)
+    assert inline_caches.types_of(([1, 2.0], (), [0] * 20, True)) == ((list, int, float), (tuple,), (list, None), bool)
 
 
 def test_without_the_extension_functions_do_not_bind():

@@ -39,7 +39,7 @@ def test_what_is_held_is_found_again_by_its_plans(swept):
 
 
 def test_the_first_tensor_of_complex_halves_warns(monkeypatch):
-    monkeypatch.setattr("ftorch.eager.core.once._given", set())
+    monkeypatch.setattr("ftorch.eager.core.user_warnings._given", set())
     warns = pt.is_warn_always_enabled()
 
     def program(t):

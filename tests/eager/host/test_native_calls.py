@@ -13,7 +13,7 @@ import ftorch
 from ftorch.eager.host import RULES
 from ftorch.eager.host import native_calls as calls
 from ftorch.eager.host.rules import Form
-from ftorch.eager.native import direct, module
+from ftorch.eager.native import module, numpy_calls
 
 pytestmark = pytest.mark.skipif(not calls.available, reason="without a compiler")
 
@@ -436,7 +436,8 @@ def test_threads_do_not_change_bits_of_kernels():
         return rng.normal(size=shape).astype(np.float32)
 
     def handler(name, results, operands, **attributes):
-        return direct.call(name, [direct.Shaped(s, np.dtype(np.float32)) for s in results], operands, None, attributes)
+        shaped = [numpy_calls.Shaped(s, np.dtype(np.float32)) for s in results]
+        return numpy_calls.call(name, shaped, operands, None, attributes)
 
     product = module.Product((1,), (0,), (), ())
     pairs = [
@@ -468,8 +469,8 @@ def test_a_call_that_came_is_made_again_without_its_pass(monkeypatch):
     """Of the same shapes and dense; for others the pass is asked."""
     form = Form(np.dtype(np.float32), 2)
     step = RULES["ftorch_softmax"].make({"logarithm": False}, [form], [form])
-    asked, kernel_calls = [], direct.call
-    monkeypatch.setattr(direct, "call", lambda *given: asked.append(given) or kernel_calls(*given))
+    asked, kernel_calls = [], numpy_calls.call
+    monkeypatch.setattr(numpy_calls, "call", lambda *given: asked.append(given) or kernel_calls(*given))
     rng = np.random.default_rng(0)
 
     def check(x):

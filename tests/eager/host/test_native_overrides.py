@@ -8,7 +8,7 @@ from jax import lax
 
 from ftorch.eager.host import RULES, evaluate, native_calls
 from ftorch.eager.host.interpret import form
-from ftorch.eager.native import direct
+from ftorch.eager.native import numpy_calls
 
 pytestmark = pytest.mark.skipif(not native_calls.available, reason="without a compiler")
 
@@ -90,8 +90,8 @@ def test_kernels_give_xlas_results(name):
 )
 def test_rules_of_numpy_are_not_called(name, monkeypatch):
     function, *arrays = CASES[name]
-    called = []
-    monkeypatch.setattr(direct, "call", lambda name, *rest, real=direct.call: called.append(name) or real(name, *rest))
+    called, real = [], numpy_calls.call
+    monkeypatch.setattr(numpy_calls, "call", lambda name, *rest: called.append(name) or real(name, *rest))
     closed = jax.make_jaxpr(lambda *given: function(*given))(*arrays)  # steps of its own: they know no calls
     evaluate(closed, *arrays)
     assert called, name
@@ -105,7 +105,7 @@ def test_other_dtypes_have_numpys_rules():
 
 
 def test_arrays_are_read_where_they_lie():
-    origins = direct.ArrayOrigins()
+    origins = numpy_calls.ArrayOrigins()
     x = floats(2, 3, 4, 5)
     turned = x.transpose(0, 2, 1, 3)
     view = origins.get(turned, "transpose")

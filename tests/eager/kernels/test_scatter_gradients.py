@@ -51,7 +51,7 @@ def test_an_index_smaller_than_the_source(call, wants):
 
 
 def test_what_reduces_by_a_source_is_said_to_be_old(monkeypatch):
-    monkeypatch.setattr("ftorch.eager.core.once._given", set())
+    monkeypatch.setattr("ftorch.eager.core.user_warnings._given", set())
     warns = pt.is_warn_always_enabled()
 
     def program(t):

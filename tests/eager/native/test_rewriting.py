@@ -12,7 +12,12 @@ from jax import lax
 
 from ftorch.eager import native
 from ftorch.eager.core.jaxprs import PLAIN_CALLS
-from ftorch.eager.native.passes import epilogue_fusion, lines, multi_output_fusion, rewrite
+from ftorch.eager.native.passes import (
+    epilogue_fusion,
+    multi_output_fusion,
+    rewrite,
+    scans_and_sorts,
+)
 from ftorch.eager.native.passes.views import Origins
 
 M = np.ones((64, 64), np.float32)
@@ -51,7 +56,7 @@ def _everything(x, i):
 
 def _known():
     """The primitives of JAX that the passes look for."""
-    names = {*rewrite._KERNELS, *rewrite._TURNED, *lines._SCANS, *epilogue_fusion._BINARY, *Origins.NAMES}
+    names = {*rewrite._KERNELS, *rewrite._TURNED, *scans_and_sorts._SCANS, *epilogue_fusion._BINARY, *Origins.NAMES}
     names |= {*multi_output_fusion._CODES, "optimization_barrier", "select_n", "le", "not", "broadcast_in_dim", "iota"}
     return {name for name in names if not name.startswith("ftorch_")}
 

@@ -18,7 +18,7 @@ import ftorch as torch
 from ftorch.eager.core import jax_internals, lock_sharing
 from ftorch.eager.core.device import CPU
 from ftorch.eager.core.jax_scope import scope
-from ftorch.eager.core.quiet import quiet
+from ftorch.eager.core.suppressed_warnings import quiet
 from ftorch.eager.runtime import background, compilation, program
 from ftorch.eager.runtime.counters import stats
 

@@ -9,7 +9,7 @@ from ...call.op import call, call_inplace, op_named
 from ...core import api as torch
 from ...core.composite import composite
 from ...core.dtype import float64
-from ...core.once import warn_user
+from ...core.user_warnings import warn_user
 
 _BOTH = ". nn.functional"
 

@@ -8,7 +8,7 @@ from ... import sampling
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
-from ...core.once import warn_user
+from ...core.user_warnings import warn_user
 from ...dispatch.randomness import LIKE, randomized
 from ..random_inplace import is_simple, new_like
 

@@ -12,7 +12,7 @@ from ...call.op import hooks
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
-from ...core.once import warn_user
+from ...core.user_warnings import warn_user
 from ...tensor import modes
 
 

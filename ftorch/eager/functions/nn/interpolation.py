@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core import api as torch
 from ...core.composite import composite
-from ...core.once import warn_user
+from ...core.user_warnings import warn_user
 from ...tensor import TensorBase
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"

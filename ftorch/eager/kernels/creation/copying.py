@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from ...core.errors import size_mismatch
-from ...core.once import warn_once
 from ...core.registry import op
+from ...core.user_warnings import warn_once
 from .._common import converted, is_complex
 
 

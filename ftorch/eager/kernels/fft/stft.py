@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.geometry import contiguous_stride
-from ...core.once import warn_once
 from ...core.registry import op
+from ...core.user_warnings import warn_once
 from .._common import dtype_name, is_complex, is_integral
 from ..nn._windows import sizes
 from .transforms import KINDS, transform

@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 
 from ...core.dtype import from_numpy
-from ...core.once import warn_once
 from ...core.registry import Shape, op
+from ...core.user_warnings import warn_once
 from .._common import dtype_name, is_complex, is_integral, up, wrap_dim
 from ..pointwise.unary import no_derivative
 from ..reduction.reductions import put_along

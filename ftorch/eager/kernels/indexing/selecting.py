@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core import determinism
-from ...core.once import warn_once
 from ...core.registry import Shape, op
+from ...core.user_warnings import warn_once
 from .._common import broadcast_shapes, dtype_name, is_complex, up, wrap_dim
 from .scatter import (
     UNCHECKED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from ...core.once import warn_once
 from ...core.registry import op
+from ...core.user_warnings import warn_once
 from .._common import dtype_name, is_complex, is_integral
 from . import conv_cpu, conv_xla
 from ._windows import ntuple, sizes

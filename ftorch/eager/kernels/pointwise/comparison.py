@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from ...core.once import warn_once
 from ...core.registry import op
+from ...core.user_warnings import warn_once
 from .._common import broadcast_shapes, default_float, dtype_name, is_complex, is_integral
 from .binary import BOOL
 from .unary import FORMS, keep, no_derivative, not_implemented, require

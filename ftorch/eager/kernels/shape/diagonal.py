@@ -9,8 +9,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.once import warn_once
 from ...core.registry import op
+from ...core.user_warnings import warn_once
 from .._common import dtype_name, is_integral, opmath, up, wrap_dim
 from .._primitives import is_for_all_sizes, table_of
 from ..indexing.scatter import not_implemented

@@ -22,7 +22,6 @@ from . import (
     attention,
     epilogue_fusion,
     indexing,
-    lines,
     long_programs,
     narrow_products,
     packed,
@@ -31,10 +30,11 @@ from . import (
     rounding,
     row_updates,
     rowwise,
+    scans_and_sorts,
     sparse,
 )
 from . import multi_output_fusion as groups
-from .flat import Flat
+from .inlining import Flat
 from .views import Origins, in_three_dimensions, merged, strides
 
 # Pixels from which a convolution by a single tap is a product with the images' rows: vectors of pixels.
@@ -456,9 +456,9 @@ def _barrier(eqn, inputs):
 _KERNELS = {
     "dot_general": _product, "conv_general_dilated": _convolution, "gather": indexing.take,
     **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"), indexing.put),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), lines.scan),
-    "sort": lines.sort, "top_k": lines.top, "ftorch_select": lines.select,
-    **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), lines.extremum),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), scans_and_sorts.scan),
+    "sort": scans_and_sorts.sort, "top_k": scans_and_sorts.top, "ftorch_select": scans_and_sorts.select,
+    **dict.fromkeys(("ftorch_cummax", "ftorch_cummin"), scans_and_sorts.extremum),
     "reduce_sum": rowwise.total,
     **dict.fromkeys(("ftorch_softmax", "ftorch_softmax_gradient"), rowwise.softmax),
     **dict.fromkeys(("ftorch_layer_norm", "ftorch_layer_norm_gradient"), rowwise.layer_norm),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import api
-from ..core.once import warn_once
+from ..core.user_warnings import warn_once
 from ..tensor import TensorBase
 
 _NUMBERS = frozenset({"alpha", "beta", "value"})

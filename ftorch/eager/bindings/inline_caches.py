@@ -15,7 +15,7 @@ from ..core.public_functions import public_of
 from ..dispatch import overrides, running_calls
 from ..native import codes
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
-from . import mismatch, older
+from . import deprecated_signatures, mismatch
 from .overloads import FEW
 
 SLOW, CALL, INPLACE, VIEW, OUT, ASK = map(int, codes.Call)
@@ -87,7 +87,7 @@ def learner(name, bounds, form):
             if matched is None:
                 if len(bounds) == 1:
                     text = mismatch.of_arguments(name, [bound.definition], form, args[:positional], given)
-                    if text is not None and not older.fits(name, form, args[:positional], given):
+                    if text is not None and not deprecated_signatures.fits(name, form, args[:positional], given):
                         raise TypeError(text)
                 continue
             if not bound.is_by_type(matched):
