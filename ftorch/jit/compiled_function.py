@@ -25,7 +25,6 @@ from ..eager.sampling.generator import default_generator
 from ..eager.tensor import Tensor, TensorBase, modes
 from ..fx import Proxy
 from ..fx._sources import argument_names, users_code
-from ..utils import _pytree as pytree
 from .capture import argument_structure, data_objects
 from .capture.break_reasons import VALUE, describe, failed_call
 from .capture.call_signature import (
@@ -34,14 +33,10 @@ from .capture.call_signature import (
     difference,
     has_overrides,
     is_array,
-    memory_of,
     modes_key,
     other_device,
+    placed,
     requirements,
-    returned,
-    share_parts,
-    stand_in,
-    stand_ins,
     without_sizes,
 )
 from .capture.captured_call import NUMBERS, CapturedCall, Unsupported
@@ -94,7 +89,7 @@ class Compiled:
         self._broken: dict = {}  # {kind of call but for sizes: how often a capture of it gave no program}
         self.events: list[Event] = []
         self._numbers_vary = False  # hyperparameters of optimizers besides the rate
-        self._only_reads = False  # none of its arguments is written to
+        self._are_placed = False  # some programs are for arguments at certain places
         self._held: list = []  # arguments that keys name by id
         self._classes: set[type] | frozenset = set()  # of arguments that are opened, see `data_objects`
         self._opened: Compiled | None = None  # what makes such calls
@@ -155,11 +150,6 @@ class Compiled:
             leaves, spec = argument_structure.flatten(args, kwargs)
             if self._classes and not self._classes.isdisjoint(map(type, leaves)):
                 return self._call_opened(args, kwargs)
-        originals = leaves
-        for t in originals:
-            if issubclass(type(t), TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root:
-                leaves = stand_ins(originals)
-                break
         key = (spec, tuple(map(argument_key, leaves)), aliases(leaves), modes_key())
         try:
             programs = self.entries.get(key)
@@ -168,15 +158,17 @@ class Compiled:
         if programs.__class__ is str:
             return self._in_python(args, kwargs)
         reasons = []
+        if self._are_placed:
+            programs = [*(programs or ()), *self.entries.get(placed(key, leaves), ())] or programs
         for program in programs or ():
             reason = program.mismatch(leaves)
             if reason is None:
-                return program.run(leaves, originals)
+                return program.run(leaves)
             reasons.append(reason)
             self._numbers_vary = self._numbers_vary or reason is NUMBERS
-        return self._miss(key, programs, reasons, leaves, originals, args, kwargs)
+        return self._miss(key, programs, reasons, leaves, args, kwargs)
 
-    def _miss(self, key, programs, reasons, leaves, originals, args, kwargs):
+    def _miss(self, key, programs, reasons, leaves, args, kwargs):
         """A call that no program stands for."""
         if any(issubclass(type(leaf), Proxy) for leaf in leaves):
             if config.error_on_nested_fx_trace:
@@ -185,16 +177,6 @@ class Compiled:
                     "This is not supported at the moment."
                 )
             return self.function(*args, **kwargs)
-        if programs is None and self._only_reads and share_parts(leaves):
-            # Where in one tensor they lie makes no difference to a function that only reads.
-            leaves = [stand_in(t) for t in originals]
-            key = (key[0], tuple(map(argument_key, leaves)), aliases(leaves), key[3])
-            programs = self.entries.get(key)
-            if programs.__class__ is str:
-                return self.function(*args, **kwargs)
-            for program in programs or ():
-                if program.mismatch(leaves) is None:
-                    return program.run(leaves, originals)
         if any(map(is_array, leaves)) or other_device(leaves) or has_overrides(leaves):
             return self.function(*args, **kwargs)
         if not self.entries and stance.name in ("fail_on_recompile", "eager_on_recompile"):
@@ -228,9 +210,7 @@ class Compiled:
         if len(self.entries) >= _MOST_KINDS:
             self.entries.clear()
             self._held.clear()
-        if leaves is not originals:
-            args, kwargs = pytree.tree_unflatten(leaves, pytree.tree_structure((args, kwargs)))
-        return self._capture(key, leaves, originals, args, kwargs)
+        return self._capture(key, leaves, args, kwargs)
 
     def _opens(self, leaves):
         """Whether arguments are objects like others that were given before, and are to be opened."""
@@ -305,7 +285,7 @@ class Compiled:
 
     # --- capturing
 
-    def _capture(self, key, leaves, originals, args, kwargs):
+    def _capture(self, key, leaves, args, kwargs):
         where = []
 
         def on_break(reason):
@@ -321,7 +301,7 @@ class Compiled:
         drawn = None if recorder is None else default_generator.get_state()
         places = None if recorder is None else places_in_graph(leaves)
         grad_before = modes.grad
-        started, flags, storages = next(nodes._sequence), requirements(leaves), memory_of(leaves)
+        started, flags = next(nodes._sequence), requirements(leaves)
         captured = reason = None
         trace.on_truth = recorder.note_assertion if recorder else functools.partial(note_assertion, trace)
         watch = trace.watch = Watch(trace)
@@ -356,8 +336,6 @@ class Compiled:
                 captured, reason = self._finish(
                     key, trace, watch, leaves, outputs, started, grad_before
                 )
-                if captured is not None and leaves is not originals:
-                    outputs = captured.give_back(leaves, originals, outputs)
             else:
                 reason = trace.broken
         if isinstance(captured, GraphProgram):
@@ -365,17 +343,15 @@ class Compiled:
             places.clear()  # frames of the capture refer to them in circles
             trace.let_go()
             default_generator.set_state(drawn)
-            self._attach(captured, originals)
+            self._attach(captured, leaves)
             self._keep(key, leaves, captured, None, "")
-            return captured.run(leaves, originals)
+            return captured.run(leaves)
         trace.flush() if trace.steps else None
         if trace.only_once is None or (captured is None and trace.broken is not trace.only_once):
             self._keep(key, leaves, captured, reason, where[0] if where else "")
         if captured is None and recorder is not None and not self.fullgraph:
             counters["frames"]["total"] -= 1  # its pieces count
             self._show_pieces(recorder.events, outputs, grad_before, recorder.sites.stores if recorder.sites else ())
-        if captured is None and leaves is not originals:
-            outputs = returned(leaves, originals, outputs, storages)
         return outputs
 
     def _backend(self):
@@ -548,7 +524,8 @@ class Compiled:
         logs.graph(captured)
         if self._filter is not None:
             captured.guards.keep(self._filter)
-        self._only_reads = not any(s and s.kind == "argument" for _, s, _ in captured.written)
+        if captured.placed:
+            self._are_placed, key = True, placed(key, leaves)
         programs = self.entries.get(key)
         if isinstance(programs, list):
             programs.insert(0, captured)

@@ -181,8 +181,9 @@ def attach(captured, backend, settings: Any = None) -> None:
     trace, forward, backward = captured.trace, captured.forward, captured.backward
     examples = []
     for operand in forward.starts:
-        root = trace.cells[-1 - operand].root
-        examples.append(wrap(Storage(root, trace.inputs[-1 - operand])))
+        part = captured.parts.get(operand)
+        array = trace.inputs[-1 - operand] if part is None else part.array(trace.inputs)
+        examples.append(wrap(Storage(captured.geometry_of(operand), array)))
     takes_both = isinstance(backend, AotAutograd)
     compiler, table = backend, None
     if takes_both:

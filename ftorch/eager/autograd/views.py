@@ -12,6 +12,7 @@ from ..core import api
 from ..core.geometry import CONJ, NEG, Geometry, Size, geometry, may_overlap, with_bits
 from ..core.registry import OPS, OpDef
 from ..memory.storage import PrivateMap
+from ..runtime import capture_trace
 from ..tensor import DISPATCHING, PLAIN, extras, modes, wrap_view
 from . import derivatives
 from .gradient_names import of_view_gradient
@@ -230,7 +231,10 @@ def _inherit(x, out):
 def as_strided(x, size, stride, storage_offset=None):
     """``x.as_strided(size, stride, storage_offset)``."""
     size, stride = tuple(map(int, size)), tuple(map(int, stride))
-    start = x._ftorch_offset if storage_offset is None else storage_offset
+    start = x._ftorch_offset
+    if storage_offset is not None:
+        start = storage_offset
+        capture_trace.asks_place()
     if x._ftorch_storage.error is None:
         _check_bounds(x, size, stride, start)
     # Rules give offsets relative to the tensor's own.

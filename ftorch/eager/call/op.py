@@ -101,12 +101,23 @@ def read(t) -> Storage:
     way, starts = access(root, g, t._ftorch_offset)
     plan = way.read_plan
     if plan is None:
-        plan = way.read_plan = executor.Plan(
-            way.read, (dense_like(g),), "i" * way.count, "view", g.device
-        )
-        plan.host = strided_steps.reading(way)
+        plan = way.read_plan = reading(way, dense_like(g))
     way.layout.note(way.layout.reads, t._ftorch_offset, plan, starts)
     return record(plan, (storage,), starts)
+
+
+def reading(way, result):
+    """The plan of a read through strides (`memory.view.Access`), whose result has a given geometry."""
+    plan = executor.Plan(way.read, (result,), "i" * way.count, "view", result.device)
+    plan.host, plan.access = strided_steps.reading(way), (way, False)
+    return plan
+
+
+def writing(way, root):
+    """The plan of a write through strides into a storage with a given root."""
+    plan = executor.Plan(way.write, (root,), "i" * way.count, "copy_", root.device)
+    plan.host, plan.access = strided_steps.writing(way), (way, True)
+    return plan
 
 
 def dense_like(g):
@@ -161,10 +172,7 @@ def record_write(t, value):
     way, starts = access(storage.root, g, t._ftorch_offset)
     plan = way.write_plan
     if plan is None:
-        plan = way.write_plan = executor.Plan(
-            way.write, (storage.root,), "i" * way.count, "copy_", g.device
-        )
-        plan.host = strided_steps.writing(way)
+        plan = way.write_plan = writing(way, storage.root)
     way.layout.note(way.layout.writes, t._ftorch_offset, plan, starts)
     record(plan, (storage, value), starts, storage)
 

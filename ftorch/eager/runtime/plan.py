@@ -40,6 +40,7 @@ class Plan:
         spent, runs: seconds in which the host tier ran it, and how often.
         host: the step on NumPy arrays, (arrays, numbers) -> tuple; False where there is none; None: not known yet.
         writes: how an in-place call is done in memory (`inplace_writes.way_of`); None: not known yet.
+        access: (`memory.view.Access`, whether it writes) of a read or write through strides.
         compiling: (function, its `background.Job`) while it is compiled beside.
         table, key: where it is kept (`remember`).
     """
@@ -47,7 +48,7 @@ class Plan:
     __slots__ = (
         "fn", "geometries", "geometry", "is_single", "scalars", "name", "device", "compiled",
         "op", "static", "inputs", "backward", "extra", "element", "instance", "host",
-        "spent", "runs", "program", "pinned", "writes", "compiling", "table", "key",
+        "spent", "runs", "program", "pinned", "writes", "access", "compiling", "table", "key",
     )
 
     def __init__(self, fn, geometries: tuple[Geometry, ...], scalars: str, name: str, device,
@@ -72,6 +73,7 @@ class Plan:
         self.program: Any = None
         self.pinned = False
         self.writes: Any = None
+        self.access: Any = None
         self.compiling: Any = None
 
     def __repr__(self):

@@ -16,7 +16,7 @@ def IDENTITY(arrays, numbers):
     return (arrays[0],)
 
 
-def _offset(way):
+def offset_of(way):
     """A function from an access's integer operands to the offset in elements."""
     if way.kind == "sliced":
         steps = way.layout.steps
@@ -72,7 +72,7 @@ def reading(way):
     if not view.numel:
         dtype = view.dtype.numpy
         return lambda arrays, numbers: (np.empty(view.shape, dtype),)
-    at, bits = _offset(way), view.bits
+    at, bits = offset_of(way), view.bits
     shape, dtype, item = tuple(view.shape), view.dtype.numpy, view.dtype.itemsize
     strides = tuple(s * item for s in view.stride)
     plain = _is_plain(way)
@@ -96,7 +96,7 @@ def writing(way):
         return None
     if not view.numel:
         return IDENTITY
-    at, bits = _offset(way), view.bits
+    at, bits = offset_of(way), view.bits
     inverse = np.argsort(layout.order)
     memory_shape = layout.memory_shape
     shape, dtype, item = tuple(view.shape), view.dtype.numpy, view.dtype.itemsize
@@ -123,7 +123,7 @@ def adjoint(way, shape, dtype):
     view = layout.view
     if view.dtype.stored or layout.root.dtype is not view.dtype:
         return None
-    at, bits = _offset(way), view.bits
+    at, bits = offset_of(way), view.bits
     overlapping = not _is_injective(view)
     numpy = dtype.numpy
     inverse = np.argsort(layout.order)

@@ -100,6 +100,7 @@ METHODS["_version"] = property(_version)
 
 @method
 def _is_view(self):
+    capture_trace.asks_place()
     return self._base is not None and not self.is_inference()
 
 

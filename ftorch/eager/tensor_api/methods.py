@@ -123,6 +123,7 @@ def element_size(self):
 @method
 def storage_offset(self):
     """The position of the first element in the storage, in elements."""
+    capture_trace.asks_place()
     return self._ftorch_offset
 
 
@@ -172,9 +173,10 @@ def is_set_to(self, tensor):
     """Whether both are the same part of the same storage."""
     if tensor.__class__ not in PLAIN and (result := asked("is_set_to", self, tensor)) is not NotImplemented:
         return result
+    capture_trace.asks_place()
     return (
         self._ftorch_storage is tensor._ftorch_storage and self._ftorch_geometry == tensor._ftorch_geometry
-        and self._ftorch_offset == tensor._ftorch_offset
+        and self._ftorch_offset == tensor._ftorch_offset and not self._ftorch_geometry.bits  # PyTorch compares resolved copies
     )
 
 
@@ -207,6 +209,7 @@ def data_ptr(self):
 def untyped_storage(self):
     from .storages import UntypedStorage
 
+    capture_trace.asks_place()
     return UntypedStorage.of(self._ftorch_storage)
 
 
@@ -222,6 +225,7 @@ def storage(self):
 def _typed_storage(self):
     from .storages import TypedStorage
 
+    capture_trace.asks_place()
     return TypedStorage(self._ftorch_storage, dtype=self._ftorch_geometry.dtype)
 
 

@@ -6,31 +6,24 @@ that are on.
 
 from __future__ import annotations
 
-import collections
-import functools
 import re
 
-from ...autograd.grad_mode import no_grad
-from ...eager.autograd import tape
-from ...eager.call.op import read
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
-from ...eager.core.geometry import geometry
 from ...eager.dispatch import autocast
-from ...eager.tensor import Tensor, TensorBase, modes, wrap, wrap_view
-from ...utils import _pytree as pytree
-from .argument_views import View, view_of
+from ...eager.tensor import Tensor, TensorBase, modes
+from .argument_parts import is_movable
 from .data_objects import Stand
 from .python_state import CONSTANTS, SCALARS
 from .static_look import module_of
 
 
 def argument_key(leaf):
-    """What of an argument is part of a call's kind."""
+    """What of an argument is part of a call's kind, wherever it lies if it can be moved."""
     kind = type(leaf)
     if issubclass(kind, TensorBase):
         g = leaf._ftorch_geometry
-        root = None if g is leaf._ftorch_storage.root else (leaf._ftorch_offset, leaf._ftorch_storage.root)
+        root = None if g is leaf._ftorch_storage.root or is_movable(leaf) else (leaf._ftorch_offset, leaf._ftorch_storage.root)
         return g, root, leaf._ftorch_requires_grad, kind, leaf._grad_fn is None
     if issubclass(kind, SCALARS):
         return (kind, leaf) if leaf == leaf else (kind, "nan")
@@ -42,64 +35,13 @@ def argument_key(leaf):
 _VALUES = (*CONSTANTS, Stand)
 
 
-def stand_in(t):
-    """A tensor of its own memory for a part of another's: programs do not depend on where it lies."""
-    if not issubclass(type(t), TensorBase) or t._ftorch_geometry is t._ftorch_storage.root or type(t) is not Tensor or (
-        t._ftorch_geometry.device is not _device.CPU
-    ):
-        return t
-    edge = None
-    if t._ftorch_requires_grad:
-        if t._grad_fn is None:
-            return t
-        edge = tape.edge_of(t)
-    new = wrap(read(t))
-    if edge is not None:
-        new._ftorch_requires_grad, (new._grad_fn, new._ftorch_output_nr) = True, edge
-    return new
-
-
-def stand_ins(leaves):
-    """Arguments with stand-ins for parts of tensors, unless two are parts of one."""
-    count = collections.Counter(id(t._ftorch_storage) for t in leaves if issubclass(type(t), TensorBase))
-    return [
-        stand_in(t) if issubclass(type(t), TensorBase) and count[id(t._ftorch_storage)] == 1 else t
-        for t in leaves
+def placed(key, leaves):
+    """The kind of a call whose arguments have to lie where they do."""
+    kinds = [
+        (kind[0], (t._ftorch_offset, t._ftorch_storage.root, t._base is None), *kind[2:])
+        if issubclass(type(t), TensorBase) else kind for kind, t in zip(key[1], leaves)
     ]
-
-
-def memory_of(leaves):
-    """The storages of arguments and stand-ins, before a function may give them others."""
-    return [t._ftorch_storage if issubclass(type(t), TensorBase) else None for t in leaves]
-
-
-def given_back(leaves, originals, outputs, storages=None):
-    """The results of a call with the arguments, and views of them, in place of those of their stand-ins.
-
-    Args:
-        storages: what `memory_of` gave before the call, if the function may have given stand-ins others.
-    """
-    stands = [
-        (new, old, storage) for new, old, storage in zip(leaves, originals, storages or memory_of(leaves)) if new is not old
-    ]
-    tensors = {id(new): old for new, old, _ in stands}
-    memory = {id(storage): (new, old) for new, old, storage in stands if new._ftorch_storage is storage}
-
-    def original(t):
-        if not issubclass(type(t), TensorBase):
-            return t
-        return tensors[id(t)] if id(t) in tensors else _in_arguments(t, memory)
-
-    return pytree.tree_map(original, outputs)
-
-
-def share_parts(leaves):
-    """Whether two arguments are parts of one tensor."""
-    return any(
-        issubclass(type(t), TensorBase) and t._ftorch_geometry is not t._ftorch_storage.root
-        and any(s is not t and issubclass(type(s), TensorBase) and s._ftorch_storage is t._ftorch_storage for s in leaves)
-        for t in leaves
-    )
+    return key[0], tuple(kinds), *key[2:]
 
 
 def is_array(leaf):
@@ -108,13 +50,18 @@ def is_array(leaf):
 
 
 def aliases(leaves):
-    """Which tensor arguments share storage with which."""
+    """Which tensor arguments share storage with which, and which of those are the same part of it."""
     if len(leaves) < 2:
         return ()
     first: dict[int, int] = {}
-    return tuple(
-        first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)
-    )
+    found = [first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)]
+    if len(first) == len(found):
+        return tuple(found)
+    same: dict[tuple, int] = {}
+    return tuple([
+        (first[id(t._ftorch_storage)], same.setdefault((id(t._ftorch_storage), t._ftorch_offset, t._ftorch_geometry), i))
+        for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)
+    ])
 
 
 def requirements(leaves) -> list[bool]:
@@ -129,74 +76,6 @@ def modes_key():
         modes.grad, modes.inference, _device.get_default_device(), _dtype.get_default_dtype(),
         on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
     )
-
-
-def returned(leaves, originals, outputs, storages):
-    """What a call that ran in Python did to stand-ins, done to the arguments; ``storages`` are as for `given_back`."""
-    stands = [(new, old, storage) for new, old, storage in zip(leaves, originals, storages) if new is not old]
-    with no_grad():
-        memory = {id(storage): (wrap(storage), old.data) for _, old, storage in stands}
-        moved = [t._ftorch_storage for t, storage in zip(leaves, storages)
-                 if storage is not None and t._ftorch_storage is not storage]
-        for new, old, storage in stands:
-            is_moved, is_written = new._ftorch_storage is not storage, storage.version or storage in moved
-            if is_moved or not _is_reshaped(old._ftorch_geometry, new._ftorch_geometry):
-                if is_written:
-                    old.copy_(memory[id(storage)][0] if is_moved else new.detach())
-                continue
-            if not old._ftorch_geometry.is_dense:
-                raise RuntimeError("a compiled function changed the geometry of an argument whose elements do not lie together")
-            if is_written:
-                own = geometry(old.shape, old.dtype, old.device, old.stride())
-                old.copy_(wrap_view(storage, own, 0, None))  # also what the new geometry leaves out
-            _reshape_as(old, new, is_written)
-        for new, old, storage in zip(leaves, originals, storages):
-            if storage is not None and new._ftorch_storage is not storage:  # `set_`, or ``.data`` was set
-                now = _in_arguments(new.data, memory)
-                old._ftorch_storage, old._ftorch_geometry, old._ftorch_offset = (
-                    now._ftorch_storage, now._ftorch_geometry, now._ftorch_offset
-                )
-    for new, old in zip(leaves, originals):
-        if new is not old and requirements([new]) != requirements([old]) and new._grad_fn is old._grad_fn is None:
-            old.requires_grad_(new._ftorch_requires_grad)
-            if new._ftorch_requires_grad:
-                new.register_post_accumulate_grad_hook(functools.partial(_hand_over, old))
-    return given_back(leaves, originals, outputs, storages)
-
-
-def _in_arguments(t, memory):
-    """A tensor, or the part of an argument that it is of its stand-in."""
-    if id(t._ftorch_storage) not in memory:
-        return t
-    new, old = memory[id(t._ftorch_storage)]
-    view = view_of(old, View(t, new), new._ftorch_geometry)
-    return t if view is None else view
-
-
-def _hand_over(old, new):
-    """Gives an argument the gradient of its stand-in, which is the leaf of this one call's graph."""
-    grad, new.grad = new.grad, None
-    old.grad = grad if old.grad is None else old.grad + grad
-
-
-def _is_reshaped(old, new) -> bool:
-    """Whether a stand-in has another geometry than it was made with: an argument's, packed where that has gaps."""
-    if old.shape != new.shape:
-        return True
-    return old.is_dense and old.stride != new.stride and sorted(old.stride) == sorted(new.stride)
-
-
-def _reshape_as(old, new, is_written):
-    """Gives an argument the geometry that its stand-in was given in place (``x.t_()``, ``x.resize_(3)``)."""
-    own, offset = old._ftorch_storage, old.storage_offset()
-    if new._ftorch_storage.root.numel <= old.numel():
-        old.as_strided_(new.shape, new.stride(), offset + new._ftorch_offset)
-    elif own.root.numel > offset + old.numel():
-        raise RuntimeError("a compiled function enlarged an argument that is part of a larger tensor")
-    else:
-        old.resize_(new.shape)
-        if is_written:
-            old.copy_(new.detach())
 
 
 def other_device(leaves):
@@ -218,7 +97,7 @@ def without_sizes(key, numbers=True):
     kinds = []
     for k in leaves:
         if isinstance(k, tuple) and len(k) == 5:
-            k = k[0].dtype, len(k[0].shape), k[2:]
+            k = k[0].dtype, len(k[0].shape), k[1:]
         elif not numbers and isinstance(k, tuple) and k[0] in (int, float):
             k = k[0]
         kinds.append(k)

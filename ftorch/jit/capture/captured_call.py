@@ -32,6 +32,9 @@ class CapturedCall:
         rebound: names in Python that it changes: [(place, new value)]; ``puts`` how its results get there.
         grads: what becomes of gradients: [(source of the leaf, how)]; ``grad_checks`` whether one is there.
         edges: the sources of tensors that the results' graph leads to.
+        placed: whether it stands for calls only whose arguments lie where those of the captured one did.
+        shared: [(source of an argument, source of another tensor that must have its storage)]; ``apart`` sources of tensors
+            that may have none of an argument's.
         fixed: numbers that are constants: (function giving the current ones, {which: value}).
         skipped: modules whose state is no guard.
     """
@@ -42,6 +45,7 @@ class CapturedCall:
 
     def __init__(self, trace: CaptureTrace, watch: Watch, leaves, started: int):
         self.trace, self.device, self.started = trace, trace.device, started
+        self.placed = trace.asks_place
         self.known = watch.known
         self.cells = {id(p.holder) for p in watch.places.values() if is_a(p.holder, types.CellType)}
         self.inputs: list = []
@@ -62,6 +66,8 @@ class CapturedCall:
         self.draws = {a[1]: n for n, a in enumerate(draws)}
         self.sources = Sources(leaves, watch, trace)
         self._adopt(watch)
+        self.shared = [(mine, other) for mine, other, _ in self.sources.shared]
+        self.apart: list[Source] = []
 
     # --- what the function changed in Python
 
@@ -130,7 +136,8 @@ class CapturedCall:
     def _guard_inputs(self):
         """Tensors that are found by name have to be of the same kind as the captured ones."""
         seen = set()
-        for source in (*(i[2] for i in self.inputs if isinstance(i[2], Source)), *self.edges):
+        found = [i[2] for i in self.inputs if isinstance(i[2], Source)]
+        for source in (*found, *self.edges, *[other for _, other in self.shared]):
             if source.kind not in ("item", "attribute") or id(source) in seen:
                 continue
             seen.add(id(source))
@@ -148,6 +155,14 @@ class CapturedCall:
         """Why the program does not stand for a call, or None."""
         if not self.guards.check():
             return self.guards.reason() or "the state of a module"
+        for mine, other in self.shared:
+            if mine.get(leaves)._ftorch_storage is not other.get(leaves)._ftorch_storage:
+                return f"an argument does not share memory with {other.name} any more"
+        if self.apart:
+            storages = {t._ftorch_storage for t in leaves if issubclass(type(t), TensorBase)}
+            for other in self.apart:
+                if other.get(leaves)._ftorch_storage in storages:
+                    return f"an argument shares memory with {other.name}"
         for source, known in self.fixed:
             now = self._current[source] = source()
             for i, value in known:

@@ -204,7 +204,7 @@ class CompiledNode(Node):
                 tangent, g = tangents[operand]
                 given.append(gradient_values.zeros(tangent.geometry) if g is None else g)
             elif operand in tensors:
-                given.append(_root_of(tensors[operand]))
+                given.append(tensors[operand] if operand in captured.parts else _root_of(tensors[operand]))
             else:
                 array = self.inputs[operand]
                 given.append(_constant(captured.trace_roots[operand], array))

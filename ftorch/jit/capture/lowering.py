@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 class Table:
-    """The steps of a trace, and which one makes a slot."""
+    """The steps of a trace, which one makes a slot, and the geometries of its inputs."""
 
     def __init__(self, trace):
         self.steps: list[Step] = []

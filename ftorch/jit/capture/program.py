@@ -19,15 +19,18 @@ from ...eager.call.op import write
 from ...eager.core import device as _device
 from ...eager.core.refcount import LISTED
 from ...eager.memory.program_inputs import for_program
+from ...eager.memory.storage import Storage
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime.capture_trace import CaptureTrace
+from ...eager.tensor import TensorBase
 from . import guards as _guards
 from . import index_checks
-from .call_signature import given_back
+from .argument_parts import Placed, parts_of, with_copies
 from .captured_call import CapturedCall, Unsupported
 from .gradients import CompiledNode, differentiate, is_freed, make_whole_backward
 from .lowering import Lowered, Table
 from .result_recipes import Making, Results
+from .sources import Source
 from .state_watch import Watch
 
 _DONATION_BYTES = 1 << 14
@@ -60,8 +63,9 @@ class Captured(CapturedCall):
             self._ref(trace.order._ftorch_storage, slots)
         self._joint(slots)
         self.guards = _guards.of_watch(watch, self.skipped)
-        self._lower(slots, sources)
+        self._lower(slots, sources, leaves)
         self._guard_inputs()
+        self._separate(leaves)
 
     @property
     def calls(self) -> int:
@@ -111,9 +115,13 @@ class Captured(CapturedCall):
         found = differentiate(self, wanting)
         self.edges, self.tangents, self.input_grads = found.sources, found.tangents, found.grads
 
-    def _lower(self, slots, sources):
+    def _lower(self, slots, sources, leaves):
         trace = self.trace
         table = self.table = Table(trace)
+        try:
+            self.parts = {} if self.placed else parts_of(trace, table, leaves, sources)
+        except Placed:
+            self.placed, self.parts = True, {}
         outputs = [0] * len(slots)
         for slot, position in slots.items():
             outputs[position] = slot
@@ -163,6 +171,10 @@ class Captured(CapturedCall):
         self.index_checks = index_checks.of_program(self.forward, self.geometry_of)
         draws = self.draws
         for operand in dict.fromkeys([*self.forward.starts, *extra]):
+            if operand in self.parts:
+                part = self.parts[operand]
+                self.inputs.append((operand, "argument", sources.of_tensor[id(part.argument)], part.root))
+                continue
             cell = trace.cells[-1 - operand]
             if id(cell) in draws:
                 self.inputs.append((operand, "draw", draws[id(cell)], None))
@@ -176,15 +188,32 @@ class Captured(CapturedCall):
         by_operand = {i[0]: i[:3] for i in self.inputs}
         self.given = [by_operand[self.forward.starts[p]] for p in self.forward.donated]
         self.floats = np.array(trace.floats, np.float64)
-        self.trace_roots = {i[0]: trace.cells[-1 - i[0]].root for i in self.inputs}
+        self.trace_roots = {i[0]: table.roots[-1 - i[0]] for i in self.inputs}
         self._whole: Any = None
 
     def geometry_of(self, operand):
         """What a start of a program looks like: an input, a gradient, or what the forward part keeps."""
         if operand < 0:
-            return self.trace.cells[-1 - operand].root
+            return self.table.roots[-1 - operand]
         step = self.table.steps[self.table.maker[operand]]
         return step.plan.geometries[operand - step.slot]
+
+    def _separate(self, leaves):
+        """Which tensors must not lie in memory of an argument: the program writes to these, or to arguments."""
+        tensors = [t for t in leaves if issubclass(type(t), TensorBase)]
+        if not tensors or not self.written:
+            return
+        writes_argument = any(source is not None and source.kind == "argument" for _, source, _ in self.written)
+        found = [s for _, s, _ in self.written]
+        if writes_argument:
+            found += [i[2] for i in self.inputs if isinstance(i[2], Source)]
+        shared = [other for _, other in self.shared]
+        least = min(t._ftorch_geometry.expanse * t.element_size() for t in tensors)
+        for source in dict.fromkeys(found):
+            if source is not None and source.kind in ("item", "attribute") and source not in shared:
+                root = source.get(())._ftorch_storage.root
+                if root.numel * root.dtype.itemsize >= least:
+                    self.apart.append(source)
 
     def operands_of(self, source):
         """The inputs that are read from a source."""
@@ -240,13 +269,14 @@ class Captured(CapturedCall):
     def storage_of(self, source, fixed, leaves):
         return fixed if source is None else source.get(leaves)._ftorch_storage
 
-    def run(self, leaves, originals):
+    def run(self, originals):
         """Makes a call by the program.
 
         Args:
-            leaves: the arguments; ``originals`` the same where they are not parts of other tensors.
+            originals: the arguments; the program runs on dense copies of those that are parts of larger tensors.
         """
         executor.flush()
+        leaves = originals if self.placed else with_copies(originals)
         arrays = self.gather(leaves)
         forward = self.forward
         if self.index_checks is not None:
@@ -289,11 +319,6 @@ class Captured(CapturedCall):
                 new, old = leaves[source.key], originals[source.key]
                 if new is not old:
                     write(old, new._ftorch_storage)
-
-    def give_back(self, leaves, originals, outputs):
-        """For the captured call: the results with the arguments in place of their stand-ins."""
-        self._write_back(leaves, originals)
-        return given_back(leaves, originals, outputs)
 
     def _give(self, arrays, leaves):
         """The arrays whose memory the program may use: nobody else has them."""
@@ -352,6 +377,7 @@ class Captured(CapturedCall):
         else:
             lowered = forward
         inputs = {-1 - i: a for i, a in enumerate(trace.inputs)}
+        inputs.update({operand: part.array(trace.inputs) for operand, part in self.parts.items()})
         if node is not None:
             node.residual_inputs = [inputs[o] for o in self.extra]
             node.inputs = {i[0]: inputs[i[0]] for i in self.inputs}
@@ -391,17 +417,31 @@ class Captured(CapturedCall):
         trace, values = self.trace, lowered.results(finished[0])
         if node is not None:
             node.saved = list(values[self.count : len(self.forward.outputs)])
+        parts = {id(part.storage): part for part in self.parts.values()}
         for slot, value in zip(lowered.outputs, values):
             if 0 <= slot < len(trace.owners):
                 storage = trace.owners[slot]
                 if storage.trace is trace and storage.slot == slot:
-                    if storage.host is not None:
+                    part = parts.get(id(storage))
+                    if part is not None:
+                        self._write_part(part, storage, value)
+                    elif storage.host is not None:
                         storage.set(value)
                     else:
                         storage.array, storage.trace = value, None
         trace.captures = False
         trace.clear()
         return values
+
+    def _write_part(self, part, storage, value):
+        """Gives a storage of which an argument is a part the value that the argument has now; the trace is over."""
+        self.trace.captures = False
+        storage.array, storage.trace = self.trace.inputs[-1 - part.whole], None
+        version = storage.version
+        with capture_trace.swapped(None):
+            write(part.argument, Storage(part.root, value))
+            executor.flush()
+        storage.version = version
 
     def _alive(self, expected):
         """Slots of storages that somebody holds, besides those expected."""

@@ -66,6 +66,7 @@ class Reachable:
         buffers: {id: (array of NumPy or another buffer, its content, its name)}.
         modules, optimizers: those that the function uses, children included.
         known: ids of objects that were there before.
+        given: ids of the containers among the arguments: others may come with the next call.
     """
 
     def __init__(self, capture):
@@ -77,6 +78,7 @@ class Reachable:
         self.optimizers: dict[int, Any] = {}
         self.held: list = []  # what ids stand for
         self.known: set[int] = set()
+        self.given: set[int] = set()
         self._visited: set = set()
         self._codes: dict = {}  # {code: its names, or what it is otherwise}
 
@@ -90,6 +92,12 @@ class Reachable:
         """Notes the arguments of the call."""
         for value in (*args, *kwargs.values()):
             self.visit(value, NOTHING, 1, "argument")
+        inside: list = [args, kwargs]
+        while inside:
+            value = inside.pop()
+            if id(value) not in self.given and is_a(value, (list, tuple, dict)):
+                self.given.add(id(value))
+                inside += dict.values(value) if is_a(value, dict) else value
 
     def function(self, function, names=None):
         """Notes a function's closure and defaults."""

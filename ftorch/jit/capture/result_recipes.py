@@ -11,6 +11,7 @@ from ...eager.memory.storage import Storage
 from ...eager.tensor import Tensor, TensorBase, wrap, wrap_view
 from ...utils import _pytree as pytree
 from . import new_objects
+from .argument_parts import contains, is_movable
 from .argument_views import View, view_of
 from .gradients import FreedNode
 from .static_look import is_a
@@ -88,6 +89,7 @@ class Results:
             return "new", new
         source = captured.sources.storage(storage)
         if source is not None:
+            self._check_place(source, t)
             return "view", source, View(t, source.get(self.leaves))
         if id(storage) in captured.draws:
             return "draw", captured.draws[id(storage)], storage.root, t._ftorch_requires_grad
@@ -98,6 +100,16 @@ class Results:
         if t._ftorch_requires_grad and t._grad_fn is not None:
             raise captured.Unsupported("a result has a graph made outside")
         return "constant", t
+
+    def _check_place(self, source, t):
+        """Views of an argument's elements are made of the argument of each call, wherever it lies; others are not."""
+        if source.kind != "argument":
+            return
+        argument, storage = source.get(self.leaves), t._ftorch_storage
+        if t._ftorch_geometry.dtype.itemsize != argument._ftorch_geometry.dtype.itemsize or (
+            sum(is_a(leaf, TensorBase) and leaf._ftorch_storage is storage for leaf in self.leaves) > 1
+        ) or (is_movable(argument) and not contains(argument, t)):
+            self.captured.placed = True
 
     def _is_part(self, t):
         """Whether a new tensor stays a view with its base's history: what is written to others of that memory concerns it."""
@@ -201,12 +213,7 @@ class Making:
         kind = how[0]
         if kind == "view":
             _, source, view = how
-            base = source.get(self.leaves)
-            if source.kind == "argument" and self.originals[source.key] is not base:
-                made = view_of(self.originals[source.key], view, base._ftorch_geometry)
-                if made is not None:
-                    return made
-            return view_of(base, view)
+            return view_of(source.get(self.originals), view)
         if kind == "part":
             with enable_grad():
                 return view_of(self(how[1]), how[2])

@@ -44,12 +44,19 @@ class Source:
 
 
 class Sources:
-    """All tensors that can be found, by their storage and by themselves."""
+    """All tensors that can be found, by their storage and by themselves.
+
+    Attributes:
+        held: each with its storage.
+        shared: [(source of an argument, source of a tensor of the same storage that is no argument, the latter)].
+    """
 
     def __init__(self, leaves, watch: Watch, trace: CaptureTrace):
         self.of_storage: dict[int, Source] = {}
         self.of_tensor: dict[int, Source] = {}
         self.held: list = []
+        self.shared: list[tuple[Source, Source, TensorBase]] = []
+        self._given = watch.given
         for number, leaf in enumerate(leaves):
             if is_a(leaf, TensorBase):
                 self._add(leaf, Source("argument", None, number))
@@ -87,6 +94,11 @@ class Sources:
                 self._add(before, Source("grad", source))
 
     def _add(self, t, source):
+        first = self.of_storage.get(id(t._ftorch_storage))
+        if first is not None and first.kind == "argument" and source.kind in ("item", "attribute") and (
+            id(source.holder) not in self._given
+        ):
+            self.shared.append((first, source, t))
         if id(t) not in self.of_tensor:
             self.of_tensor[id(t)] = source
             self.of_storage.setdefault(id(t._ftorch_storage), source)
@@ -94,7 +106,7 @@ class Sources:
 
     def let_go(self) -> None:
         """Holds the first call's tensors no longer: nobody asks where they are once the program is made."""
-        self.of_storage, self.of_tensor, self.held = {}, {}, []
+        self.of_storage, self.of_tensor, self.held, self.shared = {}, {}, [], []
 
     def tensor(self, t) -> Source:
         return self.of_tensor.get(id(t)) or Source("fixed", t)

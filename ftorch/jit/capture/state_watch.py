@@ -274,6 +274,8 @@ class Watch(Reachable):
 
     def _enter(self, frame, names):
         self._entered.add(frame.f_code)
+        if names.attributes is not None and "_base" in names.attributes:
+            self.capture.asks_place = True
         scope = frame.f_globals
         for name in names.globals:
             if name in scope:

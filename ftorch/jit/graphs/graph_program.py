@@ -136,12 +136,12 @@ class GraphProgram(CapturedCall):
             place.set(place.value)
         self.rebound = []
 
-    def run(self, leaves, originals):
+    def run(self, originals):
         """Makes a call."""
         inputs = inputs_of(self.order, [s.get(originals) for s in self.takes], originals)
         boxed = getattr(self.function, "_boxed_call", False)
         values = self.function(inputs) if boxed else self.function(*inputs)
-        made = _GraphMaking(self, values, leaves, originals, None)
+        made = _GraphMaking(self, values, originals, originals, None)
         for place, how in self.puts:
             place.set(made(how))
         return self.results.build(made)

@@ -1,0 +1,216 @@
+"""Arguments of compiled functions that are parts of larger tensors: what the function sees of them, writes, and gives back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch as pytorch
+
+import ftorch
+from ftorch.jit.capture.argument_parts import within
+
+PARTS = {
+    "whole": lambda torch, b: b,
+    "flat": lambda torch, b: b.view(24),
+    "transposed": lambda torch, b: b.t(),
+    "row": lambda torch, b: b[1],
+    "column": lambda torch, b: b[:, 2],
+    "block": lambda torch, b: b[1:3, 2:5],
+    "steps": lambda torch, b: b[::2, ::3],
+    "expanded": lambda torch, b: b[:, :1].expand(4, 5),
+    "permuted": lambda torch, b: b.reshape(2, 2, 6).permute(2, 0, 1),
+    "diagonal": lambda torch, b: b.diagonal(),
+    "number": lambda torch, b: b[1, 2],
+    "integers": lambda torch, b: b.view(torch.int32)[1:],
+    "conjugate": lambda torch, b: torch.complex(b, b).conj()[1:],
+    "real": lambda torch, b: torch.complex(b, b).real,
+}
+FUNCTIONS = {
+    "strides": lambda x: (x + 1, x.stride(), x.is_contiguous()),
+    "branch": lambda x: x * 2 if x.is_contiguous() else x * 3,
+    "offset": lambda x: (x * 2, x.storage_offset(), x.untyped_storage().nbytes()),
+    "branch of offset": lambda x: x * 2 if x.storage_offset() else x * 3,
+    "view": lambda x: (x * 2, x._is_view()),
+    "base": lambda x: x.sum() if x._base is None else x._base.sum(),
+    "base written": lambda x: x.sum() if x._base is None else x._base.mul_(2).sum(),
+    "as strided": lambda x: x.as_strided((2,), (3,), 0) + 1,
+    "as strided here": lambda x: x.as_strided((2,), (1,)) + 1,
+    "flatten": lambda x: x.flatten(),
+    "view as": lambda x: x.view(-1) * 2,
+    "contiguous": lambda x: x.contiguous(),
+    "itself": lambda x: x,
+    "like": lambda x: x.new_ones(x.shape) + x,
+    "inner": lambda x: (x[..., :1] if x.dim() else x) * 2,
+    "first": lambda x: x[:1] if x.dim() else x,
+    "swapped": lambda x: x.movedim(0, -1) if x.dim() else x,
+    "written": lambda x: x.mul_(2),
+    "written inside": lambda x: (x[..., :1] if x.dim() else x).add_(1),
+    "data": lambda x: x.data.add_(1),
+    "storage": lambda x: x.set_(x.untyped_storage()) + 0 if not x.is_conj() else x,
+    "squeezed": lambda x: x.unsqueeze_(0),
+    "turned": lambda x: x.t_() if x.dim() == 2 else x,
+}
+
+
+def _outcome(torch, function, part):
+    """What three calls give, and what is in memory afterwards, each with numbers of its own."""
+    found = []
+    for k in range(3):
+        x = part(torch, torch.arange(24.0).reshape(4, 6) + k)
+        base = x if x._base is None else x._base
+        try:
+            result = function(x)
+        except RuntimeError as error:
+            found.append(str(error).splitlines()[0])
+            continue
+        results = result if isinstance(result, tuple) else (result,)
+        found.append([
+            (r.shape, r.stride(), r.storage_offset(), r.resolve_conj().tolist(), r is x, r._is_view(),
+             r.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()) if isinstance(r, torch.Tensor) else r
+            for r in results
+        ])
+        found.append((x.shape, x.stride(), x.resolve_conj().tolist(), base.resolve_conj().tolist()))
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_compiled_functions_see_arguments_as_they_lie(name, part):
+    function = FUNCTIONS[name]
+    assert _outcome(ftorch, ftorch.compile(function), PARTS[part]) == _outcome(pytorch, function, PARTS[part])
+
+
+def test_places_of_one_kind_are_one_program():
+    data = ftorch.arange(60.0).reshape(6, 10)
+    compiled = ftorch.compile(lambda x: x[1:] * 2 + x.sum())
+    for part in (data[0], data[3], data[5], ftorch.ones(10)):
+        assert compiled(part).tolist() == (part[1:] * 2 + part.sum()).tolist()
+    assert len(compiled.programs) == 1
+    for i in range(3):  # other strides
+        part = data[:, i]
+        assert compiled(part).tolist() == (part[1:] * 2 + part.sum()).tolist()
+    assert len(compiled.programs) == 2
+
+
+def test_parts_of_one_tensor():
+    compiled = ftorch.compile(lambda x, y: (x * 10 + y, x[1:], y[:1]))
+    for i, j in ((0, 1), (2, 1), (0, 0), (1, 1)):
+        data = ftorch.arange(12.0).reshape(3, 4)
+        x, y = data[i], data[j]
+        total, rest, first = compiled(x, y)
+        assert total.tolist() == (x * 10 + y).tolist()
+        rest.zero_()
+        first.fill_(-1)
+        expected = pytorch.arange(12.0).reshape(3, 4)
+        expected[i, 1:], expected[j, :1] = 0, -1
+        assert data.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2, 4])
+def test_parts_that_overlap_are_written_in_order(shift):
+    def function(x, y):
+        x.add_(1)
+        y.mul_(2)
+        return x + y
+
+    def outcome(torch, run):
+        found = []
+        for first in (0, 1):
+            data = torch.arange(10.0)
+            found.append((run(data[first : first + 4], data[first + shift : first + shift + 4]).tolist(), data.tolist()))
+        return found
+
+    assert outcome(ftorch, ftorch.compile(function)) == outcome(pytorch, function)
+
+
+def test_gradients_reach_the_whole():
+    def outcome(torch, run, part):
+        found = []
+        for k in range(3):
+            base = (torch.arange(24.0).reshape(4, 6) / 10 + k).requires_grad_()
+            x = part(torch, base * 1)
+            run(x).sum().backward()
+            found.append(base.grad)
+            base = (torch.arange(24.0).reshape(4, 6) / 10 + k).requires_grad_()
+            first, = torch.autograd.grad(run(part(torch, base * 1)).sum(), base, create_graph=True)
+            found += torch.autograd.grad((first * first).sum(), base)
+        return [[round(v, 3) for v in t.reshape(-1).tolist()] for t in found]
+
+    for name in ("whole", "transposed", "row", "column", "block", "steps", "expanded", "permuted", "diagonal"):
+        def function(x):
+            return x * x * x + x.abs()
+
+        compiled = ftorch.compile(function)
+        mine, theirs = outcome(ftorch, compiled, PARTS[name]), outcome(pytorch, function, PARTS[name])
+        assert np.allclose(mine, theirs, rtol=1e-4, atol=1e-3), name
+
+
+TABLE = ftorch.zeros(0)
+
+
+@pytest.mark.parametrize("first", ["own", "shared"])
+def test_arguments_in_memory_of_globals(first):
+    """The function reaches one tensor in two ways in one call, and not in another."""
+    global TABLE
+
+    def writes_argument(x):
+        x.add_(1)
+        return TABLE * 2
+
+    def writes_global(x):
+        TABLE.add_(1)
+        return x * 2
+
+    def reads(x):
+        return x + TABLE
+
+    for function in (writes_argument, writes_global, reads):
+        for part in (lambda t: t, lambda t: t[1:3], lambda t: t[::2]):
+            TABLE = ftorch.arange(4.0)
+            if function is reads:
+                TABLE = TABLE[1:3] if part(TABLE).numel() == 2 else TABLE
+            compiled = ftorch.compile(function)
+            for kind in ("own", "shared", "own") if first == "own" else ("shared", "own", "shared"):
+                memory = TABLE if TABLE._base is None else TABLE._base
+                whole = memory if kind == "shared" else ftorch.ones(4)
+                before = whole.clone(), memory.clone()
+                found = compiled(part(whole))
+                after = whole.clone(), memory.clone()
+                whole.copy_(before[0])
+                memory.copy_(before[1])
+                assert found.tolist() == function(part(whole)).tolist()
+                assert after[0].tolist() == whole.tolist() and after[1].tolist() == memory.tolist()
+
+
+def test_places_in_a_dense_copy():
+    """`within` against positions that NumPy finds."""
+    seeded = np.random.default_rng(0)
+    known = 0
+    for _ in range(400):
+        t = ftorch.zeros(tuple(seeded.integers(1, 5, 3).tolist()))
+        for _ in range(3):
+            dim = int(seeded.integers(t.dim()))
+            n = t.shape[dim]
+            start = int(seeded.integers(n))
+            t = t[(slice(None),) * dim + (slice(start, None, int(seeded.integers(1, 3))),)].movedim(dim, 0)
+        view = t
+        for _ in range(2):
+            dim = int(seeded.integers(view.dim()))
+            view = view.narrow(dim, 0, max(1, view.shape[dim] - 1)) if seeded.integers(2) else view.movedim(dim, -1)
+        g, h = t._ftorch_geometry, view._ftorch_geometry
+        dense = ftorch.empty_like(t)._ftorch_geometry
+        found = within(g, dense, h, view.storage_offset() - t.storage_offset())
+        assert found is not None
+        memory = np.full(400, -1)
+        _positions(memory, g, 0)[...] = _positions(np.arange(400), dense, 0)
+        wanted = _positions(memory, h, view.storage_offset() - t.storage_offset())
+        assert (wanted == _positions(np.arange(400), *found)).all()
+        known += 1
+    x = ftorch.zeros(4, 6)[:, 1:3]
+    g, dense = x._ftorch_geometry, ftorch.empty_like(x)._ftorch_geometry
+    for other, offset in ((ftorch.zeros(4, 6)[:, 1:4], 0), (ftorch.zeros(3), 0), (ftorch.zeros(4, 6)[:, :2], -1)):
+        assert within(g, dense, other._ftorch_geometry, offset) is None
+
+
+def _positions(array, g, offset):
+    return np.lib.stride_tricks.as_strided(array[offset:], g.shape, [s * array.itemsize for s in g.stride])
