@@ -24,7 +24,7 @@ from ..memory.storage import Storage
 from ..memory.view import access
 from ..runtime import capture_trace, executor, inplace_writes, strided_steps, value_checks
 from ..runtime.executor import record
-from ..runtime.plan import remember
+from ..runtime.plan import reading, remember, writing
 from ..runtime.size_classes import ClassTable
 from ..tensor import PLAIN, Tensor, modes, new_leaf, wrap
 from . import call_checks, host_ops, planning, promotion
@@ -104,20 +104,6 @@ def read(t) -> Storage:
         plan = way.read_plan = reading(way, dense_like(g))
     way.layout.note(way.layout.reads, t._ftorch_offset, plan, starts)
     return record(plan, (storage,), starts)
-
-
-def reading(way, result):
-    """The plan of a read through strides (`memory.view.Access`), whose result has a given geometry."""
-    plan = executor.Plan(way.read, (result,), "i" * way.count, "view", result.device)
-    plan.host, plan.access = strided_steps.reading(way), (way, False)
-    return plan
-
-
-def writing(way, root):
-    """The plan of a write through strides into a storage with a given root."""
-    plan = executor.Plan(way.write, (root,), "i" * way.count, "copy_", root.device)
-    plan.host, plan.access = strided_steps.writing(way), (way, True)
-    return plan
 
 
 def dense_like(g):

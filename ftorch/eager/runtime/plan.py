@@ -15,7 +15,7 @@ from ..core.geometry import Geometry
 from ..core.suppressed_warnings import quiet
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
-from . import background, forked, host_tier
+from . import background, forked, host_tier, strided_steps
 from .compilation import ROUNDED, accelerated
 from .counters import stats
 from .scalars import INT, NUMPY_SCALARS, packed, weak
@@ -166,6 +166,20 @@ class Plan:
         compiling, self.compiling = self.compiling, None
         self.compiled = self._jitted() if compiling is None else compiling[0]
         return self.compiled
+
+
+def reading(way, result):
+    """The plan of a read through strides (`memory.view.Access`), whose result has a given geometry."""
+    plan = Plan(way.read, (result,), "i" * way.count, "view", result.device)
+    plan.host, plan.access = strided_steps.reading(way), (way, False)
+    return plan
+
+
+def writing(way, root):
+    """The plan of a write through strides into a storage with a given root."""
+    plan = Plan(way.write, (root,), "i" * way.count, "copy_", root.device)
+    plan.host, plan.access = strided_steps.writing(way), (way, True)
+    return plan
 
 
 _MOST_OF_ALL = 8192  # plans of all ops together: some 4 kB each with what derives from them

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 
-from ...eager.call.op import dense_like, read, reading, writing
+from ...eager.call.op import dense_like, read
 from ...eager.core import device as _device
 from ...eager.core.geometry import Geometry, Size, geometry, has_internal_overlap, with_bits
 from ...eager.memory.view import access
 from ...eager.runtime import strided_steps
+from ...eager.runtime.plan import reading, writing
 from ...eager.tensor import Tensor, TensorBase, wrap
 
 
