@@ -80,6 +80,7 @@ class OpOverload(OperatorBase):
         self._overloadname = definition.schema.overload or "default"
         self._bound = Bound(definition, "self", takes_none=True)
         self._adapt = _ADAPTED.get(definition.full_name)
+        self._is_masked = definition.argument_names[-1:] == ("output_mask",)  # results that it leaves out are None
         self._form = form
 
     def __call__(self, /, *args, **kwargs):
@@ -97,7 +98,10 @@ class OpOverload(OperatorBase):
             raise TypeError(f"{self}() got arguments that do not fit its schema {self._schema}")
         if self._adapt is not None:
             values = self._adapt(*values)
-        return self._bound.invoke(values, self._form == "inplace", out)
+        result = self._bound.invoke(values, self._form == "inplace", out)
+        if self._is_masked and out is None and isinstance(result, tuple):
+            return tuple(r if m else None for r, m in zip(result, values[-1]))
+        return result
 
     @property
     def overloadpacket(self):

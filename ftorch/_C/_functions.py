@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..autograd.graph import Node as _Node
+from ..autograd.graph import Node as _AnyNode
 from ..eager.autograd import tape as _tape
 from ..eager.autograd.nodes import AccumulateGrad
+from ..eager.autograd.nodes import Node as _Node
 
 __all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]
 
@@ -45,6 +46,7 @@ def _through(name, message, tensors):
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+@_AnyNode.register
 class DelayedError:
     """A function of tensors that raises in backward.
 
@@ -63,6 +65,7 @@ class DelayedError:
         return _through("Error", self.message, tensors)
 
 
+@_AnyNode.register
 class UndefinedGrad:
     """A function of tensors whose gradients are missing."""
 

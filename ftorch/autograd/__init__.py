@@ -40,6 +40,10 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "torch":  # PyTorch's module imports it by that name
+        import importlib
+
+        return importlib.import_module(__package__.rpartition(".")[0])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 from ..eager.autograd import nodes, tape
 from ..eager.autograd.views import view_call
+from ..eager.core import api as torch
+from ..eager.core.geometry import with_bits
 from ..eager.core.registry import OPS
 from ..eager.dispatch.levels import adopted
 from ..eager.native.contexts import repeatable
-from ..eager.tensor import modes
+from ..eager.tensor import PLAIN, modes
 from ..eager.transforms.dual import OTHER_SIZE, Dual, DualLevel, dual
 from .grad_mode import DecoratorContextManager
 
@@ -123,12 +125,25 @@ def make_dual(tensor, tangent, *, level=None):
             raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 "
                                "is not supported.")
         tensor = tensor._inner
+    both_plain = tensor.__class__ in PLAIN and tangent.__class__ in PLAIN
+    if both_plain and with_bits(tensor._ftorch_geometry, 0).is_dense and not _lies_alike(tensor, tangent):
+        tangent = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tangent.dtype, device=tangent.device).copy_(tangent)
     made = dual(current, tensor, tangent)
     if tensor._ftorch_requires_grad and modes.grad:
         node = tape.node_class("ViewBackward0", _Same)()
         node.edges = (tape.edge_of(tensor),)
         made._grad_fn, made._ftorch_requires_grad = node, True
     return made
+
+
+def _lies_alike(a, b) -> bool:
+    """Whether two tensors of a shape lie alike in memory: a tangent is its primal's where every view of that is one of it."""
+    g, h = a._ftorch_geometry, b._ftorch_geometry
+    return (
+        g.bits == h.bits and a._ftorch_offset == b._ftorch_offset
+        and a._ftorch_storage.root.numel == b._ftorch_storage.root.numel
+        and all(s == t or n == 1 for n, s, t in zip(g.shape, g.stride, h.stride))
+    )
 
 
 class _Same(nodes.Node):

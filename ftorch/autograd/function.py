@@ -477,7 +477,7 @@ def once_differentiable(function):
         if not recording:
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        node, made, edges = _DelayedError(), [], []
+        node, made, edges = Error(), [], []
         for nr, out in enumerate(many):
             if out is None:
                 edges.append(None)
@@ -492,7 +492,9 @@ def once_differentiable(function):
     return wrapper
 
 
-class _DelayedError(nodes.Node):
+class Error(nodes.Node):
+    """The node of a gradient that must not be differentiated again."""
+
     width = property(lambda self: len(self.edges))  # type: ignore[assignment]
 
     def name(self):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,10 +11,12 @@ from ..eager.autograd.backward import grad as _grad
 from ..eager.call.elements import elements as _elements
 from ..eager.call.op import hooks
 from ..eager.core import api as torch
-from ..eager.core.formats import strided
+from ..eager.core.formats import sparse_bsc, sparse_bsr, sparse_coo, strided
 from ..eager.dispatch.levels import Wrapped
 from ..eager.tensor import TensorBase, new_leaf
-from .grad_mode import enable_grad, no_grad
+from . import _finite_differences as differences
+from ._finite_differences import _get_numerical_jacobian, _iter_tensors, is_inexact  # noqa: F401
+from .grad_mode import enable_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -41,119 +41,18 @@ The max per-element difference (slow mode) is: {}.
 """  # noqa: W291
 
 
+_UNDEFINED_NOTES = (
+    'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+)
+_UNDEFINED_IS_CHECKED = (
+    "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
+    "callers of this function. If this is true for you, you can call this function with \"check_undefined_grad=False\" to "
+    "disable the feature"
+)
+
+
 class GradcheckError(RuntimeError):
     """A derivative differs from finite differences."""
-
-
-def _tensors(values):
-    values = values if isinstance(values, (tuple, list)) else (values,)
-    return tuple(v for v in values if isinstance(v, TensorBase))
-
-
-def _is_inexact(t):
-    return t.is_floating_point() or t.is_complex()
-
-
-def _outputs(func, inputs):
-    """The outputs that can have derivatives."""
-    return tuple(o for o in _tensors(func(*inputs)) if _is_inexact(o))
-
-
-def _iter_tensors(x, only_requiring_grad: bool = False):
-    """The tensors of nested iterables, or those of them that require gradients."""
-    if isinstance(x, TensorBase):
-        if x.requires_grad or not only_requiring_grad:
-            yield x
-    elif isinstance(x, Iterable) and not isinstance(x, str):
-        for item in x:
-            yield from _iter_tensors(item, only_requiring_grad)
-
-
-# --- finite differences --------------------------------------------------------------
-
-
-def _perturbed(func, inputs, t, change):
-    """Outputs (as arrays) with the elements of one input changed in place, and put back."""
-    with no_grad():
-        before = t.detach().clone()
-        t.data.add_(change)
-    outer, _differences.running = _differences.running, True
-    try:
-        with enable_grad():
-            found = [np.array(_elements(o.detach())) for o in _outputs(func, inputs)]
-    finally:
-        _differences.running = outer
-        with no_grad():
-            t.data.copy_(before)
-    return found
-
-
-class _Differences(threading.local):
-    """Whether a function runs for finite differences: sparse inputs have all their places then."""
-
-    running = False
-
-
-_differences = _Differences()
-
-
-def _difference(func, inputs, t, direction, eps):
-    """Derivatives of all outputs along a direction of one input, by central differences."""
-    step = torch.from_numpy(np.asarray(direction * eps)).to(t.dtype)
-    plus = _perturbed(func, inputs, t, step)
-    minus = _perturbed(func, inputs, t, -step)
-    return [(p - m) / (2 * eps) for p, m in zip(plus, minus)]
-
-
-def _unit(t, index, value):
-    direction = np.zeros(t.shape, t.dtype.numpy)
-    direction.reshape(-1)[index] = value
-    return direction
-
-
-def _numerical(func, inputs, t, outputs, eps, part):
-    """Jacobians (elements of input x elements of output), one per output.
-
-    For complex inputs the columns are d/da + i d/db of the chosen part of the output: what PyTorch's
-    backward gives for a gradient of 1 (or i).
-    """
-    jacobians = [
-        np.zeros((t.numel(), o.numel()), np.complex128 if t.is_complex() else np.float64)
-        for o in outputs
-    ]
-    for i in range(t.numel()):
-        columns = [part(d) for d in _difference(func, inputs, t, _unit(t, i, 1), eps)]
-        if t.is_complex():
-            imaginary = [part(d) for d in _difference(func, inputs, t, _unit(t, i, 1j), eps)]
-            columns = [a + 1j * b for a, b in zip(columns, imaginary)]
-        for jacobian, column in zip(jacobians, columns):
-            jacobian[i] = np.asarray(column).reshape(-1)
-    return jacobians
-
-
-def _get_numerical_jacobian(fn, inputs, outputs=None, target=None, eps=1e-3, is_forward_ad=False):
-    """For each tensor of ``target`` (the inputs) that requires gradients, its Jacobians for all outputs.
-
-    Args:
-        target: tensors that ``fn`` reads; they are changed for a moment.
-        is_forward_ad: outputs may be complex.
-
-    Raises:
-        ValueError: an output is complex.
-    """
-    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    outputs = _tensors(fn(*inputs)) if outputs is None else outputs
-    if not is_forward_ad and any(o.is_complex() for o in outputs):
-        raise ValueError("Expected output to be non-complex. get_numerical_jacobian no longer supports functions that return "
-                         "complex outputs.")
-    found = []
-    for t in _iter_tensors(inputs if target is None else target, True):
-        jacobians = _numerical(fn, inputs, t, outputs, eps, np.asarray)
-        found.append(tuple(
-            torch.from_numpy(j).to(t.dtype if t.is_complex() or not o.is_complex() else o.dtype)
-            for j, o in zip(jacobians, outputs)
-        ))
-    return found
 
 
 # --- backward ------------------------------------------------------------------------
@@ -167,7 +66,7 @@ def _pull(output, t, weights):
         (output,), (t,), (torch.from_numpy(np.asarray(weights)).to(output.dtype),), retain_graph=True,
         allow_unused=True,
     )
-    return None if grads[0] is None else grads[0]
+    return grads[0] if grads[0] is None or grads[0].layout is strided else grads[0].to_dense()
 
 
 def _analytical(output, t, factor, check_dtypes):
@@ -212,6 +111,24 @@ def _kinds(t, output):
     return (t if t.is_complex() else real).dtype, t.dtype
 
 
+def _check_layout(grad, t):
+    """Raises `GradcheckError` for a sparse gradient of something of another layout."""
+    if grad.layout is not t.layout:
+        raise GradcheckError(f"grad is incorrect layout ({grad.layout} is not {t.layout})")
+    if grad.layout is sparse_coo:
+        for what in ("sparse_dim", "dense_dim"):
+            found, wanted = getattr(grad, what)(), getattr(t, what)()
+            if found != wanted:
+                raise GradcheckError(f"grad is sparse tensor, but has incorrect {what} {found}, expected {wanted}")
+
+
+def _without_gradient(output):
+    """An output whose gradient does not arrive."""
+    from .._C._functions import UndefinedGrad
+
+    return UndefinedGrad()(output)
+
+
 _IMAGINARY = "While considering the imaginary part of complex outputs only, "
 _INPUTS = "While considering the {} part of complex inputs only, "
 
@@ -229,7 +146,7 @@ class _Check:
 
     def outputs(self):
         with enable_grad():
-            return _outputs(self.func, self.inputs)
+            return differences.outputs(self.func, self.inputs)
 
     def parts(self, outputs):
         """(what to take of an output, the gradient's factor, the message's beginning)."""
@@ -240,14 +157,14 @@ class _Check:
     def check_independent(self, outputs):
         """Outputs outside the graph: their differences must be zero."""
         for position, t in self.differentiated:
-            for jacobian in _numerical(self.func, self.inputs, t, outputs, self.eps, lambda d: d):
+            for jacobian in differences.numerical(self.func, self.inputs, t, outputs, self.eps, lambda d: d):
                 if np.any(np.abs(jacobian) > self.atol):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
 
     def slow(self, outputs):
         for part, factor, text in self.parts(outputs):
             for position, t in self.differentiated:
-                numerical = _numerical(self.func, self.inputs, t, outputs, self.eps, part)
+                numerical = differences.numerical(self.func, self.inputs, t, outputs, self.eps, part)
                 for number, output in enumerate(outputs):
                     if factor == 1j and not output.is_complex():
                         continue
@@ -298,17 +215,17 @@ class _Check:
                         raise GradcheckError(_NOT_REENTRANT.format(self.nondet_tol))
 
     def _along(self, t, direction, part):
-        return [part(d) for d in _difference(self.func, self.inputs, t, direction, self.eps)]
+        return [part(d) for d in differences.difference(self.func, self.inputs, t, direction, self.eps)]
 
     def _slow_note(self, outputs, number, t, part, factor):
-        numerical = _numerical(self.func, self.inputs, t, outputs, self.eps, part)[number]
+        numerical = differences.numerical(self.func, self.inputs, t, outputs, self.eps, part)[number]
         analytical = _analytical(outputs[number], t, factor, False)
         worst = float(np.abs(numerical - analytical).max())
         kinds = _kinds(t, outputs[number])
         return _FAST_NOTE.format(_shown(numerical, kinds[0]), _shown(analytical, kinds[1]), worst).lstrip("\n")
 
-    def check_scaled(self, outputs):
-        """Backward must give zeros for zeros."""
+    def check_scaled(self, outputs, masked):
+        """Backward must give zeros for zeros: gradients of the layout, dtype, device and size of what they are of."""
         tensors = [t for _, t in self.differentiated]
         wanted = [o for o in outputs if o.requires_grad]
         if not wanted:
@@ -321,7 +238,10 @@ class _Check:
         if not found:
             raise GradcheckError("no Tensors requiring grad found in input")
         for g, t in found:
-            if bool((g != 0).any()):
+            if g.layout is not strided:
+                _check_layout(g, t)
+                g, t = g.to_dense(), t.to_dense()
+            if bool(((g.abs() > 1e-8) if masked else (g != 0)).any()):
                 raise GradcheckError("backward not multiplied by grad_output")
             if g.dtype is not t.dtype:
                 raise GradcheckError("grad is incorrect type")
@@ -329,6 +249,27 @@ class _Check:
                 raise GradcheckError("grad is incorrect device")
             if g.size() != t.size():
                 raise GradcheckError("grad is incorrect size")
+
+    def check_undefined(self):
+        """Backward must take outputs that have no gradient: it gives none then, or zeros."""
+        outputs = [o for o in self.outputs() if o.requires_grad]
+        tensors = [t for _, t in self.differentiated]
+        each = [{i} for i in range(len(outputs))] if len(outputs) > 1 else []
+        for undefined in (set(range(len(outputs))), *each):
+            started = [_without_gradient(o) if i in undefined else o for i, o in enumerate(outputs)]
+            try:
+                grads = _grad(started, tensors, [torch.zeros_like(o) for o in started], retain_graph=True, allow_unused=True)
+            except RuntimeError as error:
+                warnings.warn(_UNDEFINED_IS_CHECKED, stacklevel=3)
+                text = f"Expected backward function to handle undefined output grads. {_UNDEFINED_NOTES}"
+                raise GradcheckError(text) from error
+            for g, t in zip(grads, tensors):
+                if g is not None and bool((g != 0).any()):
+                    warnings.warn(_UNDEFINED_IS_CHECKED, stacklevel=3)
+                    raise GradcheckError(
+                        "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+                        + _UNDEFINED_NOTES
+                    )
 
     def check_batched(self, outputs):
         """Gradients of a batch at once must be those one by one."""
@@ -363,7 +304,7 @@ class _Check:
                 continue
             complex_units = (1j, _INPUTS.format("imaginary")), (1, _INPUTS.format("real"))
             for unit, text in complex_units if t.is_complex() else ((1, ""),):
-                self.compare_forward(position, t, [_unit(t, i, unit) for i in range(t.numel())], text)
+                self.compare_forward(position, t, [differences.unit(t, i, unit) for i in range(t.numel())], text)
 
     def compare_forward(self, position, t, directions, text=""):
         """Compares the outputs' changes along directions: a row of the Jacobian for each."""
@@ -383,9 +324,9 @@ class _Check:
             for i, other in self.differentiated:
                 tangent = torch.from_numpy(direction) if i == position else torch.zeros_like(other.detach())
                 given[i] = forward_ad.make_dual(other.detach(), tangent)
-            unpacked = [forward_ad.unpack_dual(o) for o in _outputs(self.func, given)]
+            unpacked = [forward_ad.unpack_dual(o) for o in differences.outputs(self.func, given)]
             found = [np.zeros(tuple(p.shape)) if d is None else _elements(d.detach()) for p, d in unpacked]
-        return found, _difference(self.func, self.inputs, t, direction, self.eps)
+        return found, differences.difference(self.func, self.inputs, t, direction, self.eps)
 
     def check_batched_forward(self):
         """Forward mode along several directions at once must agree with one by one."""
@@ -397,7 +338,7 @@ class _Check:
                 with forward_ad.dual_level():
                     given = [i.detach() if isinstance(i, TensorBase) else i for i in self.inputs]
                     given[position] = forward_ad.make_dual(t.detach(), tangent)
-                    unpacked = [forward_ad.unpack_dual(o) for o in _tensors(self.func(*given))]
+                    unpacked = [forward_ad.unpack_dual(o) for o in differences.tensors(self.func(*given))]
                     return tuple(p.new_zeros(()).expand(p.shape) if d is None else d for p, d in unpacked)
 
             directions = [torch.randn_like(t.detach()) for _ in range(2)]
@@ -429,7 +370,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         masked: vary a sparse input only where it has elements. Otherwise the differences see all places,
             so that they differ from gradients that exist at the elements only.
         check_batched_forward_grad: also compare forward mode along several directions at once.
-        check_undefined_grad: accepted; missing gradients are handled by the engine for every op alike.
+        check_undefined_grad: also run backward where outputs have no gradient.
 
     Raises:
         GradcheckError: if they differ. ValueError: if no input requires grad. AssertionError: a batch is to be
@@ -449,6 +390,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    plain, given = func, inputs
     func, inputs = _of_dense(func, inputs, bool(masked))
     _check_inputs(inputs)
     check = _Check(func, inputs, eps, rtol, atol, nondet_tol, check_grad_dtypes)
@@ -466,7 +408,10 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
         if check_backward_ad:
             if check_batched_grad:
                 check.check_batched(outputs)
-            check.check_scaled(outputs)
+            whole = check if given is inputs else _Check(plain, given, eps, rtol, atol, nondet_tol, check_grad_dtypes)
+            whole.check_scaled(outputs if whole is check else whole.outputs(), masked)
+            if check_undefined_grad:
+                whole.check_undefined()
     except GradcheckError:
         if raise_exception:
             raise
@@ -484,9 +429,11 @@ def _of_dense(func, inputs, masked):
     def sparse(i, x):
         if i not in patterns:
             return x
-        if masked or not _differences.running:
+        if masked or not differences.running.inside:
             return x.sparse_mask(patterns[i].detach())
-        return x.to_sparse(layout=patterns[i].layout)
+        pattern = patterns[i].detach()
+        block = {"blocksize": tuple(pattern.values().shape[1:3])} if pattern.layout in (sparse_bsr, sparse_bsc) else {}
+        return x.to_sparse(layout=pattern.layout, **block)
 
     @functools.wraps(func, assigned=())
     def of_dense(*args):
@@ -549,7 +496,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if grad_outputs is None:
         with enable_grad():
-            outputs = _outputs(func, inputs)
+            outputs = differences.outputs(func, inputs)
         grad_outputs = tuple(
             torch.randn_like(o.detach()).requires_grad_() for o in outputs if o.requires_grad
         )
@@ -563,12 +510,12 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         given = args[: len(args) - count]
         given = tuple(
             new_leaf(t._level.alias(t) if isinstance(t, Wrapped) else t.detach())
-            if isinstance(t, TensorBase) and _is_inexact(t) and not t.requires_grad and
+            if isinstance(t, TensorBase) and is_inexact(t) and not t.requires_grad and
             o.requires_grad else t
             for t, o in zip(given, inputs)
         )
         with enable_grad():
-            outputs = tuple(o for o in _outputs(func, given) if o.requires_grad)
+            outputs = tuple(o for o in differences.outputs(func, given) if o.requires_grad)
             varied = tuple(t for t in given if isinstance(t, TensorBase) and t.requires_grad)
             found = _grad(
                 outputs, varied, args[len(args) - count :], create_graph=True, allow_unused=True

@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import importlib
 import threading
 import weakref
 from typing import NamedTuple
 
-from ..eager.autograd import tape
+from ..eager.autograd import nodes, tape
 from ..eager.autograd.backward import running, will_run
 from ..eager.autograd.mode_contexts import DisabledSavedTensorsHooks
-from ..eager.autograd.nodes import Node
 from ..eager.core.handles import RemovableHandle
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
+
+
+class Node(abc.ABC):
+    """What the nodes of the graph are: a class by which they are known, whichever classes implement them.
+
+    >>> import ftorch as torch
+    >>> y = torch.ones(2, requires_grad=True).exp()
+    >>> isinstance(y.grad_fn, torch.autograd.graph.Node)
+    True
+    """
+
+    @classmethod
+    def __subclasshook__(cls, kind):
+        return True if cls is Node and issubclass(kind, nodes.Node) else NotImplemented
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The node's name, such as ``"ExpBackward0"``."""
+        raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple:
+        """((node, output number), ...) of the inputs."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def metadata(self) -> dict:
+        """A dict for the user's own use."""
+        raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def _input_metadata(self) -> list:
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def register_hook(self, fn):
+        """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def register_prehook(self, fn):
+        """Calls ``fn(grad_outputs)`` before the node runs; it may replace them."""
+        raise NotImplementedError
 
 
 class GradientEdge(NamedTuple):

@@ -173,8 +173,8 @@ class Pattern:
         if isinstance(t, SparseTensor):
             if t._pattern.same(self):
                 return values_of(t)
-            if t._pattern.same(self.unique[0]):
-                return values_of(t).index_select(0, self.unique[2])
+            if t._pattern.same((once := self.unique)[0]):
+                return values_of(t) if once[2] is None else values_of(t).index_select(0, once[2])
             t = t.to_dense()
         return self.gather(t)
 

@@ -16,6 +16,7 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..eager.autograd.backward import ExecutionEngine, backward
+from ..eager.autograd.backward import running as passing
 from ..eager.dispatch import autocast as _autocast
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import TensorBase, modes, new_leaf
@@ -266,13 +267,14 @@ class _Frame:
         places: a weak reference for every tensor that forward saved, in order.
         run: runs the function again.
         logs: the ops of both runs, if errors are to show them.
-        groups: the `GraphExecGroup` blocks in which it has run again.
+        groups: the `GraphExecGroup` blocks in which it has run again, and passes: the backward passes (`passing`).
     """
 
     def __init__(self, run, about, early_stop, logs):
         self.run, self.about, self.early_stop, self.logs = run, about, early_stop, logs
         self.places: list = []
         self.groups: weakref.WeakSet = weakref.WeakSet()
+        self.passes: set = set()
 
     def pack(self, t):
         place = _Place(self.about(t))
@@ -288,11 +290,14 @@ class _Frame:
             raise CheckpointError(explanation(*self.logs)) from e
 
     def _unpack(self, place):
-        group = GraphExecGroup._get_current_group()
-        if place.value is None and (group is None or group not in self.groups):
+        group, number = GraphExecGroup._get_current_group(), passing()
+        done = number in self.passes if group is None else group in self.groups
+        if place.value is None and not done:
             self._fill()
         if group is not None:
             self.groups.add(group)
+        elif number is not None:
+            self.passes.add(number)
         if place.value is None:
             overlap = "" if group is None else (
                 "Performing two backward calls that overlap (i.e. require the same saved activation "
@@ -313,7 +318,8 @@ class _Frame:
         saved = []
 
         def pack(t):
-            t = new_leaf(t.detach(), t.requires_grad and t.is_leaf)
+            if t.requires_grad:
+                t = new_leaf(t.detach(), t.is_leaf)
             saved.append(t)
             if len(saved) <= len(self.places):
                 place = self.places[len(saved) - 1]()

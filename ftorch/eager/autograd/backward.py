@@ -243,7 +243,7 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             continue
         runs = buffer is not None and (needed is None or node in needed)
         if runs:
-            grads = _as_list(node, buffer)
+            grads, buffer = _as_list(node, buffer), None
             if node.tensor_hooks:
                 run_tensor_hooks(node, grads)
             if captures is not None and node in by_node:
@@ -306,6 +306,7 @@ def _gradients_of(node, grads):
             if result is not None:
                 check_replacements(hook, result, grads)
                 grads = list(result)
+            result = None  # who counts a gradient's holders
     if not node.takes_undefined and all(g is None for g in grads):
         outputs = [None] * len(node.edges)
     elif modes.anomaly:

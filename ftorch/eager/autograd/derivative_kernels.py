@@ -16,6 +16,7 @@ import numpy as np
 from ..core import jax_internals
 from ..core.device import is_several
 from ..core.geometry import Geometry
+from ..core.jax_scope import scoped
 from ..core.jaxprs import has_loops, read_equations
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..core.suppressed_warnings import quiet
@@ -216,6 +217,25 @@ def used_operands(function, structs):
     return [v in read for v in closed.jaxpr.invars], has_loops(closed.jaxpr)
 
 
+@scoped
+def read_by_results(plan) -> list[set]:
+    """For each result of a plan the inputs on which it depends."""
+    kinds, n = plan.scalars, len(plan.inputs)
+
+    def flat(*operands):
+        return plan.fn(*operands[:n], *[executor.weak(v, k) for v, k in zip(operands[n:], kinds)])
+
+    with quiet():
+        closed, _ = jax_internals.traced(flat, [*map(struct, plan.inputs), *_scalars(kinds)])
+    jaxpr = closed.jaxpr
+    reads = [read_equations(jaxpr, [result])[1] for result in jaxpr.outvars]
+    return [{i for i, v in enumerate(jaxpr.invars[:n]) if v in read} for read in reads]
+
+
+def _scalars(kinds):
+    return [jax.ShapeDtypeStruct((), {"i": np.int64, "f": np.float64}.get(k, np.complex128)) for k in kinds]
+
+
 def gradients_of(plan, mask, differentiable):
     """The array function gradients(inputs, scalars, results, grads) -> those the mask wants."""
     definition = plan.op.definition
@@ -301,8 +321,7 @@ class Derivative:
             return gradients(operands[:n], scalars, operands[n + m : n + m + r], operands[n + m + r :])
 
         structs = [struct(g) for g in plan.inputs]
-        structs += [jax.ShapeDtypeStruct((), {"i": np.int64, "f": np.float64}.get(k, np.complex128))
-                    for k in kinds]
+        structs += _scalars(kinds)
         structs += [struct(g) for g in plan.geometries] * 2
         try:
             with capture_trace.unwatched() if plan.op.definition.runs_kernels else contextlib.nullcontext():

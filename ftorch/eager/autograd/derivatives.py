@@ -20,7 +20,16 @@ from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR
 from ..runtime import strided_steps
 from ..tensor import PLAIN
 from .derivative_classes import KnownGradients, class_of
-from .derivative_kernels import Derivative, Derived, Known, conj, definition_of, is_inexact, struct
+from .derivative_kernels import (
+    Derivative,
+    Derived,
+    Known,
+    conj,
+    definition_of,
+    is_inexact,
+    read_by_results,
+    struct,
+)
 from .node_names import is_named_by_call, node_name
 
 
@@ -36,7 +45,7 @@ class Backward:
         first: the input whose gradient is handed on before the others', None if they go in order.
     """
 
-    __slots__ = ("op", "mask", "wanted", "saved", "differentiable", "node_class", "plan", "first")
+    __slots__ = ("op", "mask", "wanted", "saved", "differentiable", "node_class", "plan", "first", "_reading")
 
     def __init__(self, op, mask, saved, differentiable, node_class, plan):
         self.op = op
@@ -48,6 +57,14 @@ class Backward:
         self.node_class = node_class
         # As PyTorch's `addmm`, to which the bias comes first: hooks are called in that order.
         self.first = 2 if plan.op.definition.name == "linear" and len(mask) == 3 else None
+
+    def reaches(self, i, given) -> bool:
+        """Whether input ``i`` is read by one of the results for which ``given`` says that they have a gradient."""
+        try:
+            reading = self._reading
+        except AttributeError:
+            reading = self._reading = read_by_results(self.plan)
+        return any(there and i in read for there, read in zip(given, reading))
 
 
 # What PyTorch has no formula for: the op as its errors name it, and its arguments.
@@ -102,7 +119,9 @@ def of_plan(plan, mask, node_class) -> Backward:
     if found is not None:
         derived.known = KnownGradients(found, plan)
     saved = [*made.inputs, *(-1 - j for j in made.results)]
-    backward = Backward(Op(derived), mask, saved, made.differentiable, node_class(node_name(definition, plan)), plan)
+    several = definition.__class__ is Derived and len(plan.geometries) > 1
+    kind = node_class(node_name(definition, plan), several=several)
+    backward = Backward(Op(derived), mask, saved, made.differentiable, kind, plan)
     if found is not None:
         found.first = backward
     return backward

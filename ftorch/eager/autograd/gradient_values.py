@@ -43,8 +43,12 @@ def overwrite(t, value):
 _accumulate_lock = forking.rlock()
 
 
-def accumulate(variable, buffer):
-    """Adds the gradient ``buffer.pop(0)`` to a leaf's ``.grad``: itself, where nobody else holds it."""
+def accumulate(variable, buffer, holders=0):
+    """Adds the gradient ``buffer.pop(0)`` to a leaf's ``.grad``: itself, where nobody else holds it.
+
+    Args:
+        holders: how many hold it of whom the caller knows.
+    """
     grad = buffer.pop(0)
     if grad is None:
         return
@@ -66,7 +70,7 @@ def accumulate(variable, buffer):
             elif modes.grad:  # what is recorded may go on to other leaves
                 grad = _copied(grad, variable._ftorch_geometry)
             elif (
-                sys.getrefcount(grad) > LOCAL or capture is not None or not _is_alone(grad)
+                sys.getrefcount(grad) > LOCAL + holders or capture is not None or not _is_alone(grad)
             ):
                 # The gradient may have gone to several leaves: each gets a tensor of its own.
                 grad = detached(grad)

@@ -173,15 +173,19 @@ class AccumulateGrad(Node):
         return not (self.tensor_hooks or self.node_pre_hooks or self.post_hooks or modes.anomaly)
 
     def apply(self, grads):
-        self.take({0: grads[0]})
+        self.take({0: grads[0]}, 1)  # hooks that come after see in it what hooks before made of ``.grad``
         return []
 
-    def take(self, buffer):
-        """Adds the gradient ``buffer[0]``, which it removes from there."""
+    def take(self, buffer, holders=0):
+        """Adds the gradient ``buffer[0]``, which it removes from there.
+
+        Args:
+            holders: how many others hold it of whom the caller knows.
+        """
         variable = self.variable
         if not variable._ftorch_requires_grad:  # it was detached since
             return
-        gradient_values.accumulate(variable, buffer)
+        gradient_values.accumulate(variable, buffer, holders)
         post = variable._ftorch_meta and variable._ftorch_meta.post_hooks
         if post:
             for hook in list(post.values()):

@@ -106,6 +106,8 @@ def unpack(saved, node, edge, in_graph=False):
         if not isinstance(t, TensorBase):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(t).__name__}")
+        if edge is None and not t._ftorch_requires_grad:
+            return t
         t = wrap_view(t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset, None)
     elif saved.__class__ is SavedDetached:
         if saved.storage.version != saved.version:

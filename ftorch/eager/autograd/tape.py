@@ -113,6 +113,21 @@ def _passes(backward, scalars):
     return all(g.shape == result.shape and g.dtype is result.dtype for g in inputs)
 
 
+class SeveralNode(OpNode):
+    """The node of a derivative with several results: what none reads of those that have gradients has no gradient."""
+
+    __slots__ = ()
+
+    def apply(self, grads):
+        spread = super().apply(grads)
+        given = [g is not None for g in grads]
+        if not all(given):
+            for i in self.backward.wanted:
+                if not self.backward.reaches(i, given):
+                    spread[i] = None
+        return spread
+
+
 class _Seen(threading.local):
     node: Any = None
 
@@ -176,11 +191,12 @@ def _save_all(backward, tensors, outputs):
 _classes: dict[tuple, type] = {}
 
 
-def node_class(name: str, base: type = OpNode) -> type:
-    """The node class of a name: ``node_class("AddBackward0")``."""
+def node_class(name: str, base: type = OpNode, several=False) -> type:
+    """The node class of a name: ``node_class("AddBackward0")``; of a `SeveralNode`, if so."""
+    base = SeveralNode if several else base
     found = _classes.get((name, base))
     if found is None:
-        found = _classes[(name, base)] = type(name, (base,), {"__slots__": ()})
+        found = _classes[(name, base)] = type(name, (base,), {"__slots__": (), "__module__": "builtins"})
     return found
 
 

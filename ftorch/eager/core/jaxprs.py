@@ -111,10 +111,10 @@ def variables(atoms: Iterable) -> list:
     return [atom for atom in atoms if not isinstance(atom, Literal)]
 
 
-def read_equations(jaxpr: Jaxpr) -> tuple[list, set]:
-    """(the equations that a jaxpr's outputs need, in order; all variables that are read)."""
+def read_equations(jaxpr: Jaxpr, outputs: Iterable | None = None) -> tuple[list, set]:
+    """(the equations that a jaxpr's outputs, or some, need, in order; all variables that are read)."""
     parts = [(eqn.outvars, variables(eqn.invars), False) for eqn in jaxpr.eqns]
-    return read_steps(jaxpr.eqns, variables(jaxpr.outvars), parts)
+    return read_steps(jaxpr.eqns, variables(jaxpr.outvars if outputs is None else outputs), parts)
 
 
 class Walk:

@@ -223,6 +223,19 @@ class Wrapped(Tensor):
         """The address of the elements, where there is one."""
         return self._level.known(self, "numpy").data_ptr()
 
+    def untyped_storage(self):
+        """The memory of the elements, where there is one."""
+        return self._level.known(self, "numpy").untyped_storage()
+
+    def storage(self):
+        """The same with its dtype."""
+        return self._level.known(self, "numpy").storage()
+
+    def __format__(self, spec):
+        if not self._ftorch_geometry.shape and not self.is_meta:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else repr(self)
+
     def __array__(self, dtype=None, copy=None):
         return self._level.known(self, "numpy").__array__(dtype, copy)
 

@@ -42,6 +42,10 @@ class Dual(Wrapped):
 
     __slots__ = ("_outside", "_tangent")  # _outside: the tensor that was taken in, if it is one's
 
+    @property
+    def _version(self):
+        return self._inner._version
+
 
 def dual(level: DualLevel, primal, tangent) -> Dual:
     """Joins a primal and its tangent."""

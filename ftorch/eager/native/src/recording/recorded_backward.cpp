@@ -227,6 +227,7 @@ bool Walk::step(PyObject* node) {
   if (runs) {
     Held grads(as_list(node, buffer.object));
     if (!grads) return false;
+    PyDict_Clear(buffer.object);  // a leaf may take over what nobody else holds
     if (has_any(node, NODE_TENSOR_HOOKS)) {
       Held done(PyObject_CallFunctionObjArgs(run_hooks, node, grads.object, nullptr));
       if (!done) return false;

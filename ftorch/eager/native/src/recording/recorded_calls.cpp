@@ -258,7 +258,9 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
   for (int i = 1; i < operands.count; i++)
     if (at(operands.tensors[i], TENSOR_STORAGE) == storage && (operands.tensors[i] != target || at(op, OP_EXCLUSIVE) == Py_True))
       return nullptr;
-  if (operands.grad && mode(name_grad) != 0) return nullptr;
+  PyObject* base = at(target, TENSOR_BASE);
+  bool of_graph = operands.grad || (base != Py_None && at(base, TENSOR_REQUIRES_GRAD) == Py_True);
+  if (of_graph && mode(name_grad) != 0) return nullptr;
   if (!is_empty(name_differentiating)) return nullptr;
   if (is_written_at_once(storage)) {
     Held plan(found);
