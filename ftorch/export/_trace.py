@@ -73,6 +73,10 @@ class Traces:
     drawn: list[Drawn] = field(default_factory=list)
 
 
+# The ops whose number of results follows from a size: where they take the dimension.
+_PARTED = {"chunk": 2, "tensor_split": 2, "split": 2, "unbind": 1}
+
+
 class _Number:
     """A number that a tensor's value is, as `Level.known` gives it."""
 
@@ -117,6 +121,10 @@ class _Watched(Traced):
         return math.prod(self.shape)
 
     nelement = numel
+
+    def is_same_size(self, other):
+        """Whether another tensor has the same sizes."""
+        return self.shape == other.shape
 
     def __len__(self):
         shape = self.shape
@@ -192,6 +200,7 @@ class ExportLevel(TraceLevel):
 
     def results(self, value, node):
         value, drawn = self._sized(value, node)
+        self._refuse_parts(node)
         # What the module computes without gradients has none in the program either.
         out = super().results(value, node)
         if drawn is not None:
@@ -231,6 +240,21 @@ class ExportLevel(TraceLevel):
                     if many[k].dim():
                         many[k] = many[k].new_zeros((drawn.value, *many[k].shape[1:]))
         return many[0] if isinstance(value, TensorBase) else tuple(many), drawn
+
+    def _refuse_parts(self, node):
+        """Refuses to divide a tensor into as many parts as values say.
+
+        Raises:
+            GuardOnDataDependentSymNode: the size that is divided is one of `Draws`.
+        """
+        place = _PARTED.get(getattr(node.target, "_opname", None)) if self.draws is not None else None
+        if place is None:
+            return
+        shape = node.args[0].meta["val"].shape
+        dim = node.kwargs.get("dim", node.args[place] if len(node.args) > place else 0)
+        size = self.sizes_shown(node.args[0], tuple(shape))[dim]
+        if isinstance(size, SymInt) and isinstance(size.env, Draws):
+            size.env.refuse_parts(size, node.args[1] if node.target._opname == "chunk" else None)
 
     def positions_of(self, mask):
         """The positions of a mask's true elements, which the mask itself stands for."""

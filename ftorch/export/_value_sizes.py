@@ -118,14 +118,34 @@ class Draws(ShapeEnv):
             if inside or drawn.high < found[1] or drawn.low > found[2]:
                 return
         sign = {"eq": "Eq({}, {})", "ne": "Ne({}, {})"}.get(guard.comparison, f"{{}} {_TOLD.get(guard.comparison, '?')} {{}}")
-        text = sign.format(guard.left, guard.right)
         frame = sys._getframe(2)
-        raise GuardOnDataDependentSymNode(
-            f"Could not guard on data-dependent expression {text} (unhinted: {text}).  (Size-like symbols: none)\n\n"
-            "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and statically_known_true.\n\n"
-            f'The following call raised this error:\n  File "{file}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
+        self._refuse(
+            sign.format(guard.left, guard.right),
+            f'\n\nThe following call raised this error:\n  File "{file}", line {frame.f_lineno}, in {frame.f_code.co_name}\n'
         )
 
+    def refuse_parts(self, size: SymInt, most) -> None:
+        """Refuses to divide a size into as many parts as values say.
+
+        Args:
+            most: of how many parts there are that many from that size on; None if there are always more.
+
+        Raises:
+            GuardOnDataDependentSymNode: see above.
+        """
+        drawn = next((d for d in self.drawn if d.name == str(size.expr)), None)
+        if not self.is_over and (drawn is None or most is None or drawn.low < most) and (
+            drawn is None or drawn.low < drawn.high
+        ):
+            self._refuse(f"Eq({size.expr}, 0)")
+
+    @staticmethod
+    def _refuse(text, where=""):
+        raise GuardOnDataDependentSymNode(
+            f"Could not guard on data-dependent expression {text} (unhinted: {text}).  (Size-like symbols: none)\n\n"
+            "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and statically_known_true."
+            + where
+        )
 
     def note_plain(self, number) -> None:
         """Refuses to make a number one of Python's own, for the user's code.
@@ -145,6 +165,10 @@ def _asking(frame):
     code = frame.f_code
     if code.co_filename in _ANSWERING and code.co_name in ("__bool__", "__int__", "__float__", "__len__"):
         return _asking(frame.f_back)
+    if code.co_filename in _ANSWERING and code.co_name == "is_same_size":  # the method, or what the function calls
+        while frame.f_code.co_filename.startswith(places.PACKAGE):
+            frame = frame.f_back
+        return frame.f_code.co_filename
     return None if code.co_filename.startswith(places.PACKAGE) and code.co_filename != _CHECKS else code.co_filename
 
 

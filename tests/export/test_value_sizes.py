@@ -129,6 +129,9 @@ UNDECIDED = [
     "1 if x[x > 2].shape[0] else 2", "1 if x[x > 2].nelement() < 5 else 2", "1 if (x[x > 2] * 2).shape[0] < 5 else 2",
     "1 if torch.cat([x[x > 2], x]).size(0) < 10 else 2", "1 if torch.zeros(x[x > 2].shape[0]).shape[0] < 5 else 2",
     "1 if torch.arange(x[0].item()).shape[0] < 50 else 2", "1 if x[: x[0].item()].shape[0] < 6 else 2",
+    "1 if torch.numel(x[x > 2]) < 5 else 2", "1 if torch.is_same_size(x[x > 2], x[x < 2]) else 2",
+    "1 if x[x > 2].is_same_size(x) else 2",
+    "sum(t.sum() for t in x[x > 0].chunk(2))", "sum(t.sum() for t in x[x > 0].split(1))", "sum(x[x > 0].unbind())",
 ]
 
 

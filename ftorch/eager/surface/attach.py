@@ -308,6 +308,8 @@ def _as_function(method):
                 return overrides.handle(public, [input], (input, *args), kwargs)
             if not isinstance(input, TensorBase):
                 raise TypeError(f"{method.__name__}(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
+        if special[0] and isinstance(input, levels.Wrapped):  # of a trace, whose sizes may be symbols
+            return getattr(input, method.__name__)(*args, **kwargs)
         return method(input, *args, **kwargs)
 
     function.__name__ = function.__qualname__ = method.__name__
