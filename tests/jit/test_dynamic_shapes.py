@@ -4,10 +4,12 @@ import copy
 
 import numpy as np
 import pytest
+import torch as pt
 
 import ftorch as torch
 import ftorch.nn.functional as F
 from ftorch import nn
+from ftorch.eager.dynamic_shapes import families
 from ftorch.eager.runtime.counters import stats
 from ftorch.utils import _pytree
 
@@ -281,3 +283,45 @@ def test_numbers_share_a_program():
         stats.reset()
         assert compiled(x, place, factor).item() == expected
         assert stats.compilations == (1 if i < 2 else 0)
+
+
+def test_what_grows_is_neither_cut_nor_padded(monkeypatch):
+    """Results of padded programs are parts of their arrays; who writes to one changes nothing else."""
+    copies, padded = [], families.Shared.padded
+
+    def noted(self, array, dims, sizes):
+        found = padded(self, array, dims, sizes)
+        copies.append(found is not array and id(array) not in families._wholes)
+        return found
+
+    monkeypatch.setattr(families.Shared, "padded", noted)
+    rng = np.random.default_rng(0)
+    first, rows = rng.random((600, 16), np.float32), rng.random((12, 1, 16), np.float32)
+
+    def step(held, row):
+        held = lib.cat([held, row])
+        return held, held.sum(0) * 2
+
+    for lib in (torch, pt):
+        grow = torch.compile(step, dynamic=True) if lib is torch else step
+        held, kept, found = lib.from_numpy(first.copy()), [], []
+        for i, row in enumerate(rows):
+            held, total = grow(held, lib.from_numpy(row))
+            kept.append(held)
+            found += [total.numpy()]
+            if i == 4:
+                del copies[:]
+            if i == 8:  # as a new argument
+                assert lib is pt or not any(copies)
+                held = held * 1
+                held[3] = 7
+                held.add_(1)
+            if i == 10:
+                kept[9].mul_(2)  # which the next call does not read
+                held.numpy()[5] = 2
+        found += [x.numpy() for x in kept]
+        if lib is torch:
+            mine = found
+    assert [x.strides for x in mine] == [x.strides for x in found]
+    for x, y in zip(mine, found, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5)

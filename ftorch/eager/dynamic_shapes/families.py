@@ -10,6 +10,7 @@ number of elements that a mean divides by, are numbers that the shared program i
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any, Protocol
 
 import jax
@@ -133,12 +134,20 @@ class Template:
         if fit:
             return self.programs[min(fit, key=math.prod)]
         grows = self.programs or sizes == self.largest
-        lengths = tuple(
-            1 << (n - 1).bit_length() if grows and n >= m else m for n, m in zip(sizes, self.largest)
-        )
+        lengths = tuple(_roomy(n) if grows and n >= m else m for n, m in zip(sizes, self.largest))
         program = self.programs[lengths] = Shared(self, lengths)
         self.largest = lengths
         return program
+
+
+_FINE = 512  # sizes behind which what is padded costs more than another program does
+
+
+def _roomy(size):
+    """A length for a size and those that come after it: the next power of two, of large ones an eighth of it more."""
+    power = 1 << (size - 1).bit_length()
+    unit = power if power <= _FINE else power // 8
+    return -(-size // unit) * unit
 
 
 def _equal(x, y):
@@ -225,19 +234,44 @@ class Shared:
         """An array of true size, with something behind it."""
         if not any(f.terms for d in dims for f in d):
             return array
-        true = [f.at(sizes) for d in dims for f in d]
-        host = np.zeros([f.at(self.lengths) for d in dims for f in d], array.dtype)
+        true, full = ([f.at(n) for d in dims for f in d] for n in (sizes, self.lengths))
+        known = _wholes.get(id(array))
+        if known is not None and known[0]() is array and known[1].shape == tuple(full):
+            return known[1]
+        host = np.zeros(full, array.dtype)
         host[tuple(map(slice, true))] = np.asarray(array).reshape(true)
         return _compilation.put(host.reshape([product(d, self.lengths) for d in dims]), self.device)
 
     def cut(self, array, dims, sizes):
-        """The true part of an array."""
+        """The true part of an array; on the CPU one that is seen where it lies, and is its whole for the next call."""
         if not any(f.terms for d in dims for f in d):
             return array
-        whole = np.asarray(array).reshape([f.at(self.lengths) for d in dims for f in d])
-        part = whole[tuple(slice(f.at(sizes)) for d in dims for f in d)]
+        true, full = ([f.at(n) for d in dims for f in d] for n in (sizes, self.lengths))
+        part = np.asarray(array).reshape(full)[tuple(map(slice, true))]
+        if self.device is _device.CPU and len(full) == len(dims) and _is_most(part, full):
+            _note_whole(part, array)
+            return part
         part = np.ascontiguousarray(part).reshape([product(d, sizes) for d in dims])
         return _compilation.put(part, self.device)
+
+
+_wholes: dict[int, tuple[weakref.ref, Any]] = {}  # of parts that are seen where they lie, by their ids
+_LEAST_SEEN = 1 << 14  # bytes of a part that is not rather copied
+
+
+def _is_most(part, full):
+    """Whether a part is worth its whole's memory."""
+    return part.nbytes >= _LEAST_SEEN and 2 * part.size >= math.prod(full)
+
+
+def _note_whole(part, whole):
+    key = id(part)
+
+    def forget(reference):
+        if (found := _wholes.get(key)) is not None and found[0] is reference:
+            del _wholes[key]
+
+    _wholes[key] = weakref.ref(part, forget), whole
 
 
 class Bound:

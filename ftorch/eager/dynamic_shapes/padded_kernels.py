@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-import functools
-
-import jax
 import jax.numpy as jnp
 
-from ..kernels.nn.attention import _safe_softmax
 from ..kernels.reduction.ranking import first_of_lines
 from .padded import Unknown, Value, fixed, varies
 from .padded_rules import _highest, _lowest, rule
 
 
-@rule("ftorch_attention", "ftorch_attention_gradient")
+@rule("ftorch_attention", "ftorch_attention_gradient", "ftorch_attention_mask_gradient")
 def _attention(p, pair, given):
+    first = pair.name != "ftorch_attention"  # where the query is
     given = [p.plain(v, [2]) for v in given]
-    *_, query, key, value = given
-    causal = pair.unchanging("is_causal")
+    (query, key, value), masks = given[first : first + 3], given[first + 3 :]
     lead = query.dims[:2]
-    for i, rows in enumerate([query.dims[2]] * (len(given) - 2) + [key.dims[2]] * 2):
-        v = p.spread(given[i], (*lead, rows, given[i].dims[3]))
+    groups = lead if key.dims[1] == lead[1] or varies(key.dims[1]) else (lead[0], key.dims[1])
+    operands = []
+    for i, (v, keys) in enumerate([(given[0], False)] * first + [(query, False), (key, True), (value, True)]):
+        v = p.spread(v, (*(groups if keys else lead), key.dims[2] if keys else query.dims[2], v.dims[3]))
         if varies(v.dims[3]):
             raise Unknown("attention over features that vary")
         # Rows behind the true ones add nothing to sums over rows.
-        given[i] = Value(p.filled(v, [2], 0), v.dims)
-    *_, query, key, value = given
-    arrays = [v.array for v in given]
-    if varies(key.dims[2]) and not causal:
-        inside = p.inside(key.dims[2])
-        attend = functools.partial(_attend, scale=pair.unchanging("scale"), inside=inside)
-        if len(arrays) == 3:
-            arrays = [attend(*arrays)]
-        else:
-            arrays = jax.vjp(attend, *arrays[1:])[1](arrays[0])
+        operands.append(Value(p.filled(v, [2], 0), v.dims))
+    query, key, value = operands[first:]
+    scores = (*lead, query.dims[2], key.dims[2])
+    arrays = [v.array for v in operands]
+    if masks:
+        arrays.append(_mask(p, p.plain(masks[0], [2, 3]), scores))
+    elif varies(key.dims[2]):
+        arrays.append(p.inside(key.dims[2])[None, None, None])
+    arrays = pair.bind(*arrays)
+    if pair.name == "ftorch_attention":
+        dims = [(*query.dims[:3], value.dims[3])]
     else:
-        arrays = pair.bind(*arrays)
-    if len(given) == 3:
-        return [Value(arrays[0], (*query.dims[:3], value.dims[3]))]
-    return [Value(a, v.dims) for a, v in zip(arrays, (query, key, value), strict=True)]
+        dims = [v.dims for v in (query, key, value)] if len(arrays) == 3 else [scores]
+    return [Value(a, d) for a, d in zip(arrays, dims, strict=True)]
 
 
-def _attend(query, key, value, *, scale, inside):
-    scores = jnp.matmul(query, key.swapaxes(-1, -2)) * jnp.asarray(scale, query.dtype)
-    return jnp.matmul(_safe_softmax(jnp.where(inside, scores, -jnp.inf)), value)
+def _mask(p, mask, scores):
+    """The mask, which leaves out what is behind the true keys."""
+    one = fixed(1)
+    wanted = [one if own == one else d for own, d in zip(mask.dims, scores, strict=True)]
+    mask = p.spread(mask, wanted)
+    array, last = mask.array, scores[3]
+    if mask.dims[3] == one and varies(last):
+        mask = Value(jnp.broadcast_to(array, (*array.shape[:3], p.padded(last))), (*mask.dims[:3], last))
+    if tuple(mask.dims[:3]) != tuple(wanted[:3]):
+        raise Unknown("a mask of attention whose sizes are others")
+    return p.filled(mask, [3], False if mask.array.dtype == bool else -jnp.inf)
 
 
 @rule("ftorch_depthwise", "ftorch_depthwise_input", "ftorch_depthwise_weight")

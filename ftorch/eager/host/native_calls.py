@@ -251,8 +251,8 @@ _by_kernel(packed.linear_dynamic, "ftorch_linear_dynamic")
 _by_kernel(narrow_products.convolution, "ftorch_convolve_pairs", dtypes=None)
 _by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
 _by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
-_by_kernel(attention.forward, "ftorch_attention", sizes=("scale",))
-_by_kernel(attention.gradient, "ftorch_attention_gradient", sizes=("scale",))
+_by_kernel(attention.forward, "ftorch_attention", dtypes=None, sizes=("scale",))
+_by_kernel(attention.gradient, "ftorch_attention_gradient", "ftorch_attention_mask_gradient", dtypes=None, sizes=("scale",))
 
 
 # --- in the place of NumPy's -----------------------------------------------------------

@@ -87,9 +87,11 @@ def _(params, inputs, outputs):
 # --- attention -------------------------------------------------------------------------
 
 
-def _attention_weights(query, key, scale, is_causal):
+def _attention_weights(query, key, mask, scale, is_causal):
     scores = np.matmul(query, key.swapaxes(-1, -2))
     np.multiply(scores, scale, out=scores)
+    for added in mask:
+        np.add(scores, np.where(added, np.float32(0), np.float32(-np.inf)) if added.dtype == np.bool_ else added, out=scores)
     if is_causal:
         rows, columns = scores.shape[-2:]
         scores[..., np.arange(rows)[:, None] < np.arange(columns)] = -np.inf
@@ -101,29 +103,64 @@ def _attention_weights(query, key, scale, is_causal):
     return np.divide(scores, total, out=scores)
 
 
+def _wide(query, key, value):
+    """The three in float32, keys and values for each head."""
+    shared = query.shape[1] // key.shape[1]
+    query, key, value = (x.astype(np.float32, copy=False) for x in (query, key, value))
+    return (query, key, value) if shared == 1 else (query, key.repeat(shared, 1), value.repeat(shared, 1))
+
+
+def _slopes(grad, query, key, value, mask, scale, is_causal):
+    """(weights, gradients of the scores)."""
+    weights = _attention_weights(query, key, mask, scale, is_causal)
+    slopes = np.matmul(grad, value.swapaxes(-1, -2))
+    np.multiply(slopes, weights, out=slopes)
+    return weights, slopes - weights * _add(slopes, -1, None, None, True)
+
+
 @rule("ftorch_attention", sizes=("scale",))
 def _(params, inputs, outputs):
-    is_causal = params["is_causal"]
-    return lambda query, key, value, scale: (
-        np.matmul(_attention_weights(query, key, np.float32(scale), is_causal), value),
-    )
+    is_causal, dtype = params["is_causal"], outputs[0].dtype
+
+    def attend(query, key, value, *more):
+        *mask, scale = more
+        query, key, value = _wide(query, key, value)
+        found = np.matmul(_attention_weights(query, key, mask, np.float32(scale), is_causal), value)
+        return (found.astype(dtype, copy=False),)
+
+    return attend
 
 
 @rule("ftorch_attention_gradient", sizes=("scale",))
 def _(params, inputs, outputs):
-    is_causal = params["is_causal"]
+    is_causal, dtype = params["is_causal"], outputs[0].dtype
 
-    def attention_gradient(grad, query, key, value, scale):
-        scale = np.float32(scale)
-        weights = _attention_weights(query, key, scale, is_causal)
-        d_value = np.matmul(weights.swapaxes(-1, -2), grad)
-        d_weights = np.matmul(grad, value.swapaxes(-1, -2))
-        np.multiply(d_weights, weights, out=d_weights)
-        d_scores = d_weights - weights * _add(d_weights, -1, None, None, True)
+    def attention_gradient(grad, query, key, value, *more):
+        *mask, scale = more
+        shape, scale = key.shape, np.float32(scale)
+        query, key, value = _wide(query, key, value)
+        grad = grad.astype(np.float32, copy=False)
+        weights, d_scores = _slopes(grad, query, key, value, mask, scale, is_causal)
         np.multiply(d_scores, scale, out=d_scores)
-        return np.matmul(d_scores, key), np.matmul(d_scores.swapaxes(-1, -2), query), d_value
+        d_query = np.matmul(d_scores, key)
+        d_key, d_value = np.matmul(d_scores.swapaxes(-1, -2), query), np.matmul(weights.swapaxes(-1, -2), grad)
+        if shape[1] != query.shape[1]:
+            d_key, d_value = (x.reshape(*shape[:2], -1, *x.shape[2:]).sum(2) for x in (d_key, d_value))
+        return tuple(x.astype(dtype, copy=False) for x in (d_query, d_key, d_value))
 
     return attention_gradient
+
+
+@rule("ftorch_attention_mask_gradient", sizes=("scale",))
+def _(params, inputs, outputs):
+    is_causal = params["is_causal"]
+
+    def attention_mask_gradient(grad, query, key, value, *more):
+        *mask, scale = more
+        grad = grad.astype(np.float32, copy=False)
+        return (_slopes(grad, *_wide(query, key, value), mask, np.float32(scale), is_causal)[1],)
+
+    return attention_mask_gradient
 
 
 # --- pooling ---------------------------------------------------------------------------

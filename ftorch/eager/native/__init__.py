@@ -34,6 +34,7 @@ _NAMES = (
     "ftorch_lstm_gradient",
     "ftorch_attention",
     "ftorch_attention_gradient",
+    "ftorch_attention_mask_gradient",
     "ftorch_keep",
     "ftorch_put_part",
     "ftorch_take",

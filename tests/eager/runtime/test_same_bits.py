@@ -59,6 +59,10 @@ OF_KERNELS = {
     "layer_norm": lambda x, y, c: F.layer_norm(x, x.shape[1:]),
     "product": lambda x, y, c: (x.expand(4, *x.shape).sum(0) @ y.expand(x.shape).t()).sum(1, keepdim=True)
     if y.shape == x.shape else x * y,
+    "attention": lambda x, y, c: F.scaled_dot_product_attention(x, x * c, x, x[:, :1] > c),
+    "attention, a mask of numbers": lambda x, y, c: F.scaled_dot_product_attention(x, x, x * c, x[:1, :1].square()),
+    "attention in bfloat16": lambda x, y, c: F.scaled_dot_product_attention(
+        *(t.bfloat16() for t in (x, x * c, x)), x[:, :1] > c).float(),
     "lines": lambda x, y, c: torch.einsum("ij,ij->i", x, x).unsqueeze(1) * y,
 }
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ...core.errors import size_mismatch
 from ...core.geometry import permuted_stride
 from ...core.registry import op
 from .._common import broadcast_shapes, dtype_name, is_complex, is_floating, opmath
@@ -90,20 +89,43 @@ def _safe_softmax(scores):
 # --- heads of one shape, which a kernel of this package may attend with ---------------------
 
 
-def _attend(query, key, value, *, scale, is_causal):
-    """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, Ev)."""
+def _attend(query, key, value, mask=None, *, scale, is_causal):
+    """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, groups, S, E), (batch, groups, S, Ev).
+
+    A mask is broadcast to (batch, heads, L, S): floating, or False for what is left out.
+    """
     precise = opmath(query.dtype)
-    scores = jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=precise)
-    weights = _weights(scores * np.asarray(scale, precise), is_causal)
-    return jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+    weights = _weights(query, _of_each_head(query, key), mask, scale, is_causal)
+    out = jnp.matmul(weights.astype(query.dtype), _of_each_head(query, value), preferred_element_type=precise)
+    return out.astype(query.dtype)
 
 
-def _attend_gradient(grad, query, key, value, **how):
+def _attend_gradient(grad, query, key, value, *mask, **how):
     """The gradients of query, key and value."""
-    return tuple(jax.vjp(functools.partial(_attend, **how), query, key, value)[1](grad))
+    return tuple(jax.vjp(lambda *x: _attend(*x, *mask, **how), query, key, value)[1](grad))
 
 
-def _weights(scores, is_causal):
+def _attend_mask_gradient(grad, query, key, value, mask, *, scale, is_causal):
+    """The gradient of what is added to the scores, (batch, heads, L, S)."""
+    precise = opmath(query.dtype)
+    weights = _weights(query, _of_each_head(query, key), mask, scale, is_causal)
+    slopes = _products(grad, _of_each_head(query, value), precise)
+    return weights * (slopes - (weights * slopes).sum(-1, keepdims=True, dtype=precise))
+
+
+def _of_each_head(query, x):
+    """What groups of query heads share, repeated."""
+    heads = query.shape[-3] if query.ndim > 2 else 1
+    return x if query.ndim < 3 or x.shape[-3] in (1, heads) else jnp.repeat(x, heads // x.shape[-3], axis=-3)
+
+
+def _weights(query, key, mask, scale, is_causal):
+    precise = opmath(query.dtype)
+    scores = _products(query, key, precise) * np.asarray(scale, precise)
+    if mask is not None and mask.dtype == jnp.bool_:
+        scores = scores + jnp.where(mask, np.zeros((), precise), np.asarray(-np.inf, precise))
+    elif mask is not None:
+        scores = scores + mask.astype(precise)
     if is_causal:
         rows, columns = scores.shape[-2:]
         kept = jnp.arange(rows)[:, None] >= jnp.arange(columns)
@@ -111,18 +133,69 @@ def _weights(scores, is_causal):
     return _safe_softmax(scores)
 
 
-_attention = primitive("attention", _attend, lambda q, k, v: [(*q.shape[:3], v.shape[3])])
-_attention_gradient = primitive(
-    "attention_gradient", _attend_gradient, lambda grad, *operands: [x.shape for x in operands]
+def _products(query, key, dtype):
+    """Of all queries with all keys, which are read as they lie: a transpose of a cache would be a copy for each token."""
+    batch = tuple(range(query.ndim - 2))
+    if query.shape[:-2] != key.shape[:-2]:
+        return jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=dtype)
+    dims = ((query.ndim - 1,), (key.ndim - 1,)), (batch, batch)
+    return lax.dot_general(query, key, dims, preferred_element_type=dtype)
+
+
+def _mapped(own, first):
+    """A batching rule that leaves a mask of all batches as it is; ``first``: where the queries are among the operands."""
+
+    def rule(operands, axes, **how):
+        size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
+        flat = []
+        for i, (x, axis) in enumerate(zip(operands, axes, strict=True)):
+            if i == first + 3 and axis is None and x.shape[0] == 1:
+                flat.append(x)
+                continue
+            x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+            if i == first + 3:
+                x = jnp.broadcast_to(x, (size, flat[first].shape[0] // size, *x.shape[2:]))
+            flat.append(x.reshape(-1, *x.shape[2:]))
+        results = own().bind(*flat, **how)
+        return [r.reshape(size, -1, *r.shape[1:]) for r in results], [0] * len(results)
+
+    return rule
+
+
+def _like(x, shape=None):
+    return jax.ShapeDtypeStruct(shape or x.shape, x.dtype)
+
+
+_attention = primitive(
+    "attention", _attend, lambda q, k, v, *mask: [_like(q, (*q.shape[:3], v.shape[3]))], _mapped(lambda: _attention, 0)
 )
+_attention_gradient = primitive(
+    "attention_gradient", _attend_gradient, lambda grad, *operands: [_like(x) for x in operands[:3]],
+    _mapped(lambda: _attention_gradient, 1),
+)
+_attention_mask_gradient = primitive(
+    "attention_mask_gradient", _attend_mask_gradient, lambda grad, q, k, *rest: [(*q.shape[:3], k.shape[2])],
+    _mapped(lambda: _attention_mask_gradient, 1),
+)
+_OF_KERNELS = tuple(map(np.dtype, (np.float32, np.float16, jnp.bfloat16)))
 
 
-def _is_plain(query, key, value, *extra):
-    return (
-        all(x.dtype == np.float32 and x.shape[:-2] == query.shape[:-2] and x.size
-            for x in (query, key, value))
-        and all(x is None for x in extra)
-    )
+def _operands(query, key, value, attn_mask, dropout_factor, enable_gqa):
+    """What the primitives take, or None for what they do not have."""
+    lead = query.shape[:-2]
+    if dropout_factor is not None or query.dtype not in _OF_KERNELS or not all(x.size for x in (query, key, value)):
+        return None
+    if key.shape[:-2] != value.shape[:-2]:
+        return None
+    if key.shape[:-2] != lead and not (enable_gqa and key.ndim == query.ndim and key.shape[:-3] == lead[:-1]):
+        return None
+    found = [*map(_heads, (query, key, value))]
+    if attn_mask is not None:
+        mask = attn_mask.reshape(*(1,) * (query.ndim - attn_mask.ndim), *attn_mask.shape)
+        if query.ndim > 4:
+            mask = jnp.broadcast_to(mask, (*lead[:-1], *mask.shape[-3:]))
+        found.append(_heads(mask))
+    return found
 
 
 def _heads(x):
@@ -163,36 +236,22 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
     """Softmax of scaled scores times values; ``dropout_factor`` multiplies the softmax."""
     _check(query, key, value, attn_mask, enable_gqa)
     scale = _scale(query, scale)
-    if _is_plain(query, key, value, attn_mask, dropout_factor):
-        operands = map(_heads, (query, key, value))
-        (out,) = _attention.bind(*operands, scale=scale, is_causal=bool(is_causal))
-        return out.reshape(*query.shape[:-1], value.shape[-1])
-    precise = opmath(query.dtype)
-    if enable_gqa:
-        key, value = (
-            jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3) for x in (key, value)
-        )
-    scores = _products(query, key, precise) * np.asarray(scale, precise)
     if attn_mask is not None:
-        _check_mask(scores, attn_mask)
-        if attn_mask.dtype == jnp.bool_:
-            scores = jnp.where(attn_mask, scores, -jnp.inf)
-        else:
-            scores = scores + attn_mask.astype(precise)
-    weights = _weights(scores, is_causal)
-    if dropout_factor is not None:
-        weights = weights * dropout_factor.astype(precise)
-    out = jnp.matmul(weights.astype(query.dtype), value, preferred_element_type=precise)
+        _check_mask(query, key, attn_mask)
+    lead = query.shape[:-2]
+    if not enable_gqa and not lead == key.shape[:-2] == value.shape[:-2]:
+        lead = broadcast_shapes(broadcast_shapes(lead, key.shape[:-2]), value.shape[:-2])
+        query, key, value = (jnp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (query, key, value))
+    operands = _operands(query, key, value, attn_mask, dropout_factor, enable_gqa)
+    if operands is not None:
+        (out,) = _attention.bind(*operands, scale=scale, is_causal=bool(is_causal))
+        return out.reshape(*lead, query.shape[-2], value.shape[-1])
+    if dropout_factor is None:
+        return _attend(query, key, value, attn_mask, scale=scale, is_causal=is_causal)
+    precise = opmath(query.dtype)
+    weights = _weights(query, _of_each_head(query, key), attn_mask, scale, is_causal) * dropout_factor.astype(precise)
+    out = jnp.matmul(weights.astype(query.dtype), _of_each_head(query, value), preferred_element_type=precise)
     return out.astype(query.dtype)
-
-
-def _products(query, key, dtype):
-    """Of all queries with all keys, which are read as they lie: a transpose of a cache would be a copy for each token."""
-    batch = tuple(range(query.ndim - 2))
-    if query.shape[:-2] != key.shape[:-2]:
-        return jnp.matmul(query, key.swapaxes(-1, -2), preferred_element_type=dtype)
-    dims = ((query.ndim - 1,), (key.ndim - 1,)), (batch, batch)
-    return lax.dot_general(query, key, dims, preferred_element_type=dtype)
 
 
 def _scale(query, scale):
@@ -201,11 +260,16 @@ def _scale(query, scale):
 
 @scaled_dot_product_attention.derivative
 def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, enable_gqa):
-    if _is_plain(query, key, value, attn_mask, dropout_factor):
-        operands = map(_heads, (grad, query, key, value))
-        grads = _attention_gradient.bind(*operands, scale=_scale(query, scale), is_causal=bool(is_causal))
-        grads = [g.reshape(x.shape) for g, x in zip(grads, (query, key, value), strict=True)]
-        return *grads, None, None
+    operands = _operands(query, key, value, attn_mask, dropout_factor, enable_gqa)
+    if operands is not None:
+        operands, how = (_heads(grad), *operands), dict(scale=_scale(query, scale), is_causal=bool(is_causal))
+        found = _attention_gradient.bind(*operands, **how)
+        grads = [g.reshape(x.shape) for g, x in zip(found, (query, key, value), strict=True)]
+        of_mask = None
+        if attn_mask is not None and jnp.issubdtype(attn_mask.dtype, jnp.floating):
+            (of_mask,) = _attention_mask_gradient.bind(*operands, **how)
+            of_mask = _summed(of_mask.reshape(*query.shape[:-1], key.shape[-2]), attn_mask)
+        return *grads, of_mask, None
     added = attn_mask is not None and jnp.issubdtype(attn_mask.dtype, jnp.floating)
     variables = [query, key, value] + [attn_mask] * added + [dropout_factor] * (dropout_factor is not None)
 
@@ -269,7 +333,23 @@ def _(grad, *, query, key, value, attn_mask, dropout_factor, is_causal, scale, e
     return scaled_dot_product_attention.backward(grad, **dict(zip(names, given, strict=True)))
 
 
-def _check_mask(scores, mask):
-    for i in range(1, min(scores.ndim, mask.ndim) + 1):
-        if mask.shape[-i] not in (1, scores.shape[-i]):
-            raise RuntimeError(size_mismatch(scores.shape[-i], mask.shape[-i], max(scores.ndim, mask.ndim) - i))
+def _summed(grad, like):
+    """A gradient summed to the shape of what was broadcast."""
+    extra = grad.ndim - like.ndim
+    repeated = [d + extra for d, n in enumerate(like.shape) if n == 1 and grad.shape[d + extra] != 1]
+    return grad.sum((*range(extra), *repeated), dtype=grad.dtype).reshape(like.shape).astype(like.dtype)
+
+
+def _check_mask(query, key, mask):
+    if query.ndim == 4 and mask.ndim < 2:
+        raise IndexError(
+            "Dimension out of range (expected to be in range of [-1, 0], but got -2)" if mask.ndim
+            else "Dimension specified as -2 but tensor has no dimensions"
+        )
+    lead = query.shape[:-2]
+    if query.ndim == key.ndim and lead != key.shape[:-2] and all(1 in pair for pair in zip(lead[-1:], key.shape[-3:-2])):
+        lead = broadcast_shapes(lead, key.shape[:-2])
+    shape = (*lead, query.shape[-2], key.shape[-2])
+    found = broadcast_shapes(shape, mask.shape)
+    if found != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(found)}")

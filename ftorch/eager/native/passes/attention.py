@@ -11,33 +11,44 @@ from .views import strides
 
 def forward(eqn, inputs, origins, order=None):
     """(batch, heads, queries, values) of its like, the dimensions in ``order``."""
-    shape = eqn.outvars[0].aval.shape
+    result = eqn.outvars[0].aval
     order = (0, 1, 2, 3) if order is None else order
     if order[3] != 3:
         return None
-    shape = tuple(shape[d] for d in order)
+    shape = tuple(result.shape[d] for d in order)
     steps = dict(zip(order, strides(shape), strict=True))
-    return [_call("ftorch_attention", eqn, inputs, origins, jax.ShapeDtypeStruct(shape, np.float32),
+    return [_call("ftorch_attention", eqn, inputs, origins, jax.ShapeDtypeStruct(shape, result.dtype),
                   ("query", "key", "value"), out=[steps[d] for d in range(3)])]
 
 
 def gradient(eqn, inputs, origins):
-    """The gradients of queries, keys and values."""
-    results = [jax.ShapeDtypeStruct(x.shape, np.float32) for x in inputs[1:]]
-    return _call("ftorch_attention_gradient", eqn, inputs, origins, results, ("grad", "query", "key", "value"))
+    """The gradients of queries, keys and values; or that of what is added to the scores."""
+    results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+    return _call(eqn.primitive.name, eqn, inputs, origins, results, ("grad", "query", "key", "value"))
 
 
 def _call(name, eqn, inputs, origins, results, names, **attributes):
-    query, key, value = inputs[-3:]
-    sizes = (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3], eqn.params["is_causal"])
+    count = len(names)
+    query, key, value = inputs[count - 3 : count]
+    heads, groups = query.shape[1], key.shape[1]
+    sizes = (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3], eqn.params["is_causal"], heads // groups)
     operands = []
-    for x, of in zip(inputs, names, strict=True):
-        view = origins.get(x, "transpose")
-        if view is not None and view.params["permutation"][3] == 3:  # read where it lies
-            own = strides(view.source.shape)
-            x, steps = view.source, [own[d] for d in view.params["permutation"]]
-        else:
-            steps = strides(x.shape)
-        operands.append(x)
+    for x, of in zip(inputs[:count], names, strict=True):
+        source, steps = _lies(x, origins)
+        if steps[3] != 1 and x.shape[3] != 1:  # rows are dense
+            source, steps = x, strides(x.shape)
+        operands.append(source)
         attributes[of] = steps[:3]
-    return call(name, results, *operands, sizes=sizes, scale=np.float32(eqn.params["scale"]), **attributes)
+    attributes["mask"] = []
+    for mask in inputs[count:]:
+        source, steps = _lies(mask, origins)
+        operands.append(source)
+        attributes["mask"] = [0 if n == 1 else step for n, step in zip(mask.shape, steps, strict=True)]
+    return call(name, results, *operands, scale=np.float32(eqn.params["scale"]), sizes=sizes, **attributes)
+
+
+def _lies(x, origins):
+    """(array, steps): where the elements of ``x`` are, and how far apart along its dimensions."""
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous:
+        return x, strides(x.shape)
+    return origins.where(x)

@@ -34,7 +34,10 @@ def _operations(eqn):
         outputs = shapes[1][eqn.params["dimension_numbers"].rhs_spec[0]]
         return 2 * elements * math.prod(shapes[1]) // max(1, outputs)
     if name in ("ftorch_attention", "ftorch_attention_gradient"):
-        return 8 * elements * shapes[-1][-2]
+        keys = shapes[1 if name == "ftorch_attention" else 2]
+        return 8 * elements * keys[-2]
+    if name == "ftorch_attention_mask_gradient":
+        return 8 * elements * shapes[1][-1]
     return _OF_ELEMENT * elements
 
 

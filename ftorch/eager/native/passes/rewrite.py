@@ -467,6 +467,7 @@ _KERNELS = {
     "ftorch_linear_dynamic": packed.linear_dynamic, "ftorch_convolve_pairs": narrow_products.convolution,
     "ftorch_max_pool": pooling.maximum, "ftorch_max_pool_gradient": pooling.gradient,
     "ftorch_attention": attention.forward, "ftorch_attention_gradient": attention.gradient,
+    "ftorch_attention_mask_gradient": attention.gradient,
 }
 _CHAINED = _product, _convolution, pooling.gradient
 _TURNED = ("dot_general", "ftorch_attention")  # those that write their result in any order

@@ -15,8 +15,8 @@
   use(multiply) use(multiply_narrow) use(multiply_bytes) use(multiply_bfloat16) use(multiply_sparse) \
   use(multiply_weights8) use(multiply_weights4) use(linear_dynamic) \
   use(outer) use(convolve) use(convolve_pairs) use(weight_gradient) \
-  use(scan) use(sort) use(top) use(select) use(lstm) use(lstm_gradient) use(attention) use(attention_gradient) use(take) \
-  use(add) use(add_to_zeros) use(bags) use(extremum) use(softmax) use(softmax_gradient) use(layer_norm) \
+  use(scan) use(sort) use(top) use(select) use(lstm) use(lstm_gradient) use(attention) use(attention_gradient) \
+  use(attention_mask_gradient) use(take) use(add) use(add_to_zeros) use(bags) use(extremum) use(softmax) use(softmax_gradient) use(layer_norm) \
   use(layer_norm_gradient) use(sum) use(max_pool) use(max_pool_gradient) use(group) \
   use(elementwise) use(zero)
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "operands.h"
+#include "products/pairs.h"
 #include "products/product.h"
 #include "threads/threads.h"
 
@@ -187,6 +188,14 @@ ffi::Error multiply_bfloat16(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuf
 void multiply_pairs(ffi::ThreadPool pool, const Product& product, const void* a, const void* b, float* c) {
 #if defined(__x86_64__)
   pairs::multiply_all(pool, product, static_cast<const char*>(a), static_cast<const char*>(b), c);
+#endif
+}
+
+void multiply_pairs_here(int64_t m, int64_t n, int64_t depth, const uint16_t* a, int64_t down, const uint16_t* b,
+                         int64_t b_down, int64_t b_across, float* c, int64_t stride) {
+#if defined(__x86_64__)
+  pairs::multiply_part(m, m, n, depth, {reinterpret_cast<const char*>(a), down, 1},
+                       {reinterpret_cast<const char*>(b), b_down, b_across}, c, stride);
 #endif
 }
 
