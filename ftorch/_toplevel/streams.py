@@ -49,11 +49,12 @@ def wait_for(where: _device.device) -> None:
     """Runs what the thread has recorded; waits until a device has done all of its work."""
     executor.flush()
     jax_device = _device.to_jax(where)
-    # The driver's wait ends sooner than JAX's `block_until_ready`, which comes after it for the errors of programs.
-    is_done = gpu_driver.wait(jax_device)
     latest = program.latest.get(where)
     array = None if latest is None else latest()
-    if isinstance(array, jax.Array):  # a forked child's is NumPy's
+    is_there = isinstance(array, jax.Array) and not array.is_deleted()  # a forked child's is NumPy's
+    # The driver's wait ends sooner than JAX's `block_until_ready`, which comes after it for the errors of programs.
+    is_done = gpu_driver.wait(jax_device, array if is_there else None)
+    if is_there:
         try:
             array.block_until_ready()
         except RuntimeError:

@@ -10,6 +10,8 @@ from . import (  # noqa: F401  (they register their rules)
     convolution,
     indexing,
     linalg,
+    long_steps,
+    native_calls,
     nn,
     pointwise,
     reduction,
@@ -18,9 +20,9 @@ from . import (  # noqa: F401  (they register their rules)
     special_functions,
 )
 from .interpret import evaluate, xla_step
-from .native_calls import install
 from .rules import RULES, MissingRule, Rule
 
-install()
+long_steps.install()
+native_calls.install()
 
 __all__ = ["RULES", "MissingRule", "Rule", "evaluate", "xla_step"]

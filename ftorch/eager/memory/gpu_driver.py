@@ -11,12 +11,16 @@ import ctypes
 import functools
 import sys
 import threading
+import time
 
 import jax
 import numpy as np
 
 _MOST = 1 << 16  # bytes; what is larger takes its time anyway
 _NON_BLOCKING = 1  # a stream that work without a stream does not wait for
+_NOT_READY = 600  # what the driver says of a stream that has something to do
+_SPIN = 5e-3  # seconds in which the driver is asked without a rest; then rests are a hundredth of the time waited
+_LONGEST_REST = 0.05
 _KINDS = "biufc"  # dtypes whose elements lie on the device as they do in NumPy's arrays
 
 
@@ -34,9 +38,9 @@ class _Driver:
         self._enter = library.cuCtxSetCurrent
         self._enter.argtypes = (ctypes.c_void_p,)
         self._wait = library.cuCtxSynchronize
-        self._new_stream, self._wait_for_stream = library.cuStreamCreate, library.cuStreamSynchronize
+        self._new_stream, self._query = library.cuStreamCreate, library.cuStreamQuery
         self._new_stream.argtypes = ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint
-        self._wait_for_stream.argtypes = (ctypes.c_void_p,)
+        self._query.argtypes = (ctypes.c_void_p,)
         self._free = library.cuMemGetInfo_v2
         self._free.argtypes = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)
         device, self._context = ctypes.c_int(), ctypes.c_void_p()
@@ -71,15 +75,32 @@ class _Driver:
             stream = made.value
         try:
             capsule = array.__dlpack__(stream=stream)  # makes the stream wait for what the array waits for
-            return not self._wait_for_stream(stream) and capsule is not None
+            return self._is_done(stream) and capsule is not None
         except Exception:  # a dtype that DLPack has not, or an array that never comes: JAX says what it is
             return False
         finally:
             self._streams.append(stream)
 
-    def wait(self):
-        """Waits until the device has done all of its work; whether it has."""
-        return self._is_current() and not self._wait()
+    def _is_done(self, stream):
+        """Waits until a stream has nothing to do; whether it came to that. The driver's own wait would not be interrupted."""
+        start = time.perf_counter()
+        while (said := self._query(stream)) == _NOT_READY:
+            waited = time.perf_counter() - start
+            if waited > _SPIN:
+                time.sleep(min(waited / 100, _LONGEST_REST))
+        return said == 0
+
+    def wait(self, latest):
+        """Waits until the device has done all of its work; whether it has.
+
+        Args:
+            latest: what it computes last, as far as is known: so long who waits can be interrupted.
+        """
+        if not self._is_current():
+            return False
+        if latest is not None and not latest.is_ready():
+            self._waits_for(latest)
+        return not self._wait()
 
     def free(self):
         """How many bytes of the device nobody has; None where the driver refuses."""
@@ -140,7 +161,11 @@ def available(jax_device) -> int:
     return sys.maxsize if free is None else free
 
 
-def wait(jax_device) -> bool:
-    """Waits until a device has done what was asked of it; False where its driver cannot be asked."""
+def wait(jax_device, latest=None) -> bool:
+    """Waits until a device has done what was asked of it; False where its driver cannot be asked.
+
+    Args:
+        latest: an array that it computes last, or None.
+    """
     driver = _driver(jax_device)
-    return driver is not None and driver.wait()
+    return driver is not None and driver.wait(latest)

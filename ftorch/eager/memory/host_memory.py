@@ -90,10 +90,18 @@ def check(shape, dtype) -> None:
         return
     if nbytes >= 1 << 63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if not _fits(nbytes):
+        free_memory.let_go()
+        if not _fits(nbytes):
+            raise RuntimeError(cannot_allocate(nbytes))
+
+
+def _fits(nbytes):
     try:
         mmap.mmap(-1, nbytes).close()  # pages are not touched
     except (OSError, OverflowError, ValueError):
-        raise RuntimeError(cannot_allocate(nbytes)) from None
+        return False
+    return True
 
 
 def check_countable(shape, itemsize: int) -> None:
@@ -163,6 +171,7 @@ class FreeMemory:
 
     Attributes:
         given_back: how often pages were.
+        kept: functions that let go of copies which are kept to save time; modules that have some add theirs.
         temporary: the most bytes of temporaries that a program has, of those that ran.
     """
 
@@ -172,6 +181,7 @@ class FreeMemory:
     def __init__(self):
         self.given_back = self.temporary = self._made = 0
         self.others = 0  # resident bytes that the C library does not give out
+        self.kept: list = []  # functions that let go of copies which save time only
         library = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._library: Any = library if hasattr(library, "malloc_trim") and hasattr(library, "mallinfo2") else None
         if self._library is not None:
@@ -189,8 +199,14 @@ class FreeMemory:
         self.others = _resident() - self._used()
         self.given_back += 1
 
+    def let_go(self):
+        """Memory did not suffice: lets go of copies that save time, and gives back what waits to be used again."""
+        for forget in self.kept:
+            forget()
+        self.give_all_back()
+
     def give_all_back(self):
-        """Gives back what waits to be used again, too: memory did not suffice."""
+        """Gives back what waits to be used again, too."""
         if native.module is not None:
             native.module.release_memory()
         self.give_back()

@@ -1,7 +1,8 @@
 """Arrays of the host tier as XLA's programs take them.
 
 A program reads dense memory that begins at a multiple of 64 bytes where it lies; JAX copies any other array in each call. What
-NumPy made (a transpose, a join of weights) is copied once here, and the copy stays as long as the array does.
+NumPy made (a transpose, a join of weights) is copied once here, and the copy stays as long as the array does, or until
+memory is short.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 
 from ..._toplevel.arrays import aligned_copy
 from ..core import device as _device
+from ..core import jax_internals
+from .host_memory import free_memory
 
 LEAST = 100 << 10  # bytes from which a copy is worth keeping
 MOST = 1 << 29  # bytes of copies that are kept
@@ -49,3 +52,14 @@ def for_program(array):
             _copies[key] = weakref.ref(array, forget), copy
             _kept[0] += nbytes
     return copy
+
+
+def forget() -> None:
+    """Lets go of all copies: memory is short."""
+    with _lock:
+        _copies.clear()
+        _kept[0] = 0
+    jax_internals.collect_garbage()
+
+
+free_memory.kept.append(forget)

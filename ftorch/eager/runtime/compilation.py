@@ -8,14 +8,18 @@ from typing import Any, NamedTuple
 import jax
 
 from ..core import device as _device
-from ..core.jax_scope import scoped
+from ..core import jax_internals
+from ..core.jax_scope import is_inside, scoped
 from ..core.jaxprs import inner
 from ..core.lock_sharing import rest
 from ..core.suppressed_warnings import quiet
 from ..native.passes.rewrite import rewritten
+from ..native.waiting import beside
 from .counters import stats
 from .scalars import COMPLEX, FLOAT, INT, weak
 from .trace_code import steps_of
+
+jax_internals.compile_by(beside, is_inside)
 
 # Programs of a training step are many small steps: in the order that keeps memory low they also run
 # up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.

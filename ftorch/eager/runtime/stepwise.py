@@ -53,7 +53,8 @@ def run_by_steps(code, inputs, ints, floats, wanted, error):
     """
     failed: dict[int | None, BaseException] = {}
     if is_of_memory(error):
-        free_memory.give_all_back()
+        error.__traceback__ = None  # whose frames hold what the program was given
+        free_memory.let_go()
     if not isinstance(error, (JaxRuntimeError, MemoryError)):
         failed[None] = KeyboardInterrupt() if jax_internals.swallowed_interrupt(error) else error
     if not jax_internals.is_top_level():
@@ -106,7 +107,8 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
                 first = own
             try:  # what does not come again came from outside: another thread, or the handler of a signal
                 if is_of_memory(first):
-                    free_memory.give_all_back()
+                    first.__traceback__ = None
+                    free_memory.let_go()
                 results = jax.block_until_ready(plan.run(arrays, numbers))
                 if not is_of_memory(first):
                     failed[None] = first

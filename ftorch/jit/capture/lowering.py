@@ -240,7 +240,7 @@ class Lowered:
             if not is_of_memory(error):
                 raise
             gc.collect()  # what an earlier capture that failed has left
-            free_memory.give_all_back()
+            free_memory.let_go()
             # What other processes take part in is not done twice: they would take it for their next.
             if not may_fail or any(is_only_once(step.plan) for step in self.steps):
                 raise translate_error(error) from None

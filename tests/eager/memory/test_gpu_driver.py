@@ -87,4 +87,56 @@ def test_threads_take_each_others_streams(monkeypatch):
         thread.start()
         thread.join()
     np.testing.assert_array_equal(found, [values] * 4)
-    assert [library.asked.count(n) for n in ("cuStreamCreate", "cuStreamSynchronize", "block_until_ready")] == [1, 3, 1]
+    assert [library.asked.count(n) for n in ("cuStreamCreate", "cuStreamQuery", "block_until_ready")] == [1, 3, 1]
+
+
+def test_who_waits_for_a_stream_is_interrupted(monkeypatch):
+    """And by the driver itself only for what a device has to do beside what is known."""
+    library, left = _Library(), [3]
+    monkeypatch.setattr(gpu_driver.ctypes, "CDLL", lambda name: library)
+    driver = gpu_driver._Driver(0)
+
+    def query(_):
+        library.asked.append("cuStreamQuery")
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt  # as a signal's handler between two questions
+        return gpu_driver._NOT_READY if left[0] > 0 else 0
+
+    library.cuStreamQuery = driver._query = query
+
+    class Array:
+        def is_ready(self):
+            return False
+
+        def __dlpack__(self, stream):
+            return object()
+
+    with pytest.raises(KeyboardInterrupt):
+        driver.wait(Array())
+    assert "cuCtxSynchronize" not in library.asked
+    left[0] = -5
+    assert driver.wait(Array()) and driver.wait(None)
+    assert [library.asked.count(n) for n in ("cuStreamCreate", "cuStreamQuery", "cuCtxSynchronize")] == [1, 4, 2]
+
+
+def test_long_waits_rest(monkeypatch):
+    library, now, rests = _Library(), [0.0], []
+    monkeypatch.setattr(gpu_driver.ctypes, "CDLL", lambda name: library)
+
+    class Time:
+        @staticmethod
+        def perf_counter():
+            now[0] += 1e-3
+            return now[0]
+
+        @staticmethod
+        def sleep(seconds):
+            rests.append(seconds)
+            now[0] += seconds
+
+    monkeypatch.setattr(gpu_driver, "time", Time)
+    driver = gpu_driver._Driver(0)
+    driver._query = lambda _: gpu_driver._NOT_READY if now[0] < 60 else 0
+    assert driver._is_done(1)
+    assert rests[0] < 1e-4 and max(rests) <= gpu_driver._LONGEST_REST and now[0] < 60.2

@@ -262,7 +262,186 @@ def graphs_with_hooks():
     return call, lambda: w.grad is None or _near(w.grad, 6), _nothing
 
 
+def static_caches():
+    """Written in place, eagerly and by a compiled function."""
+    cache = torch.zeros(2, 6, 4)
+
+    @torch.compile
+    def attend(at, token):
+        cache.index_copy_(1, at, token)
+        return cache.sum()
+
+    def call():
+        cache.zero_()
+        cache[:, 1] = 3
+        assert cache[:, 1].sum().item() == 24
+        for n in (2, 3):
+            assert attend(torch.tensor([n]), torch.full((2, 1, 4), float(n))).item() == (40 if n == 2 else 64)
+
+    def check():
+        found = [row.tolist() for row in cache[0]]
+        assert all(row in ([0.0] * 4, [float(3 if n == 1 else n)] * 4) for n, row in enumerate(found)), found
+        assert cache[0].equal(cache[1])
+
+    return call, check, _nothing
+
+
+def checked_indices():
+    """Compiled functions whose indices are looked at when they have run."""
+    table = torch.nn.Embedding(5, 3)
+    table.weight.data.fill_(2)
+
+    @torch.compile
+    def look(rows):
+        return table(rows).sum()
+
+    def call():
+        table.zero_grad()
+        loss = look(torch.tensor([1, 4, 4]))
+        loss.backward()
+        assert loss.item() == 18
+        _near(table.weight.grad.sum(1), [0, 3, 0, 0, 6])
+        try:
+            look(torch.tensor([1, 5])).item()
+        except IndexError:
+            return
+        raise AssertionError("an index out of range was not noticed")
+
+    def check():
+        _near(table.weight, 2)
+        assert table.weight.grad is None or _near(table.weight.grad, 0, np.array([0, 1, 0, 0, 2])[:, None]) is None
+
+    return call, check, _nothing
+
+
+def packed_weights():
+    weight = torch.randint(-9, 9, (32, 64), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    scales, x = torch.full((32,), 0.5), torch.ones(4, 64)
+    want = (weight.float().numpy() * 0.5).sum(1)
+    layer = torch.nn.Sequential(torch.nn.Linear(8, 4))
+    layer[0].weight.data.fill_(1), layer[0].bias.data.fill_(0)
+    dynamic = torch.ao.quantization.quantize_dynamic(layer, {torch.nn.Linear}, torch.qint8)
+    multiply = torch.compile(lambda x: torch._weight_int8pack_mm(x, weight, scales))
+
+    def call():
+        for function in (lambda x: torch._weight_int8pack_mm(x, weight, scales), multiply):
+            _near(function(x), np.tile(want, (4, 1)))
+        assert np.allclose(dynamic(torch.ones(2, 8)).numpy(), 8, rtol=0.02)
+
+    return call, _nothing, _nothing
+
+
+def control_flow():
+    x = torch.arange(4.0)
+
+    def branch(x):
+        return torch.cond(x.sum() > 3, lambda x: x * 2, lambda x: x - 1, (x,))
+
+    compiled = torch.compile(branch)
+
+    def call():
+        for function in (branch, compiled):
+            _near(function(x), 2 * np.arange(4))
+            _near(function(x - 1), np.arange(4) - 2)
+        (found,) = torch._higher_order_ops.while_loop(lambda y: y.sum() < 50, lambda y: (y * 2,), (x,))
+        _near(found, 16 * np.arange(4))
+
+    return call, lambda: _near(x, np.arange(4)), _nothing
+
+
+class _Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((3,), 2.0))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return x * self.weight
+
+
+def exported_programs():
+    module, x = _Counting(), torch.ones(2, 3)
+    exported = torch.export.export(module, (x,)).module()
+    exported.calls.zero_()
+
+    def call():
+        before = exported.calls.item()
+        _near(exported(x), 2)
+        _near(exported.calls, before + 1)
+        again = torch.export.export(_Counting(), (x,))
+        _near(again.module()(x), 2)
+
+    def check():
+        assert exported.calls.item() == int(exported.calls.item())
+        _near(exported.weight, 2)
+
+    return call, check, _nothing
+
+
+def jax_functions():
+    import jax.numpy as jnp
+
+    from ftorch.interop import on_tensors
+
+    w = torch.full((3,), 2.0, requires_grad=True)
+    function = on_tensors(lambda x, w: jnp.tanh(x) * w)
+    compiled = torch.compile(lambda x: function(x, w).sum())
+
+    def call():
+        for f in (lambda x: function(x, w).sum(), compiled):
+            w.grad = None
+            f(torch.ones(4, 3)).backward()
+            _near(w.grad, 4 * np.tanh(1))
+
+    return call, lambda: w.grad is None or _near(w.grad, 4 * np.tanh(1)), _nothing
+
+
+def _data_parallel(wrap):
+    folder = tempfile.mkdtemp()
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    model = torch.nn.Linear(4, 2, bias=False)
+    model.weight.data.fill_(1)
+    model = wrap(model)
+    optimizer, x = torch.optim.SGD(model.parameters(), lr=0.5), torch.ones(3, 4)
+
+    def values():
+        (p,) = model.parameters()
+        full = p.full_tensor() if hasattr(p, "full_tensor") else p
+        return full.detach()
+
+    def step():
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = torch.compile(step)
+
+    def call():
+        before = values().numpy().copy()
+        loss = step().item()
+        assert abs(loss - 3 * before.sum()) < 1e-3
+        _near(values(), before - 1.5)
+
+    def check():
+        found = values().numpy()
+        assert len(np.unique(found)) == 1 and (1 - found.flat[0]) % 1.5 == 0, found
+
+    def close():
+        dist.destroy_process_group()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return call, check, close
+
+
+def data_parallel():
+    return _data_parallel(torch.nn.parallel.DistributedDataParallel)
+
+
 CALLS = (
     accumulation, transforms, checkpoints, loaders, collectives, contexts, writes, random_numbers, files,
-    distributed_checkpoints, captures, graphs_with_hooks,
+    distributed_checkpoints, captures, graphs_with_hooks, static_caches, checked_indices, packed_weights, control_flow,
+    exported_programs, jax_functions, data_parallel,
 )

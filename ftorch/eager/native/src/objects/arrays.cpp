@@ -180,3 +180,15 @@ Owned new_array(int rank, const npy_intp* shape, int type_number) {
 }
 
 bool add_memory_type(PyObject*) { return PyType_Ready(&memory_type) == 0; }
+
+bool was_sent_an_exception() {
+  static PyObject* nothing = nullptr;  // with Python's lock
+  if (!nothing) {
+    Owned scope{PyDict_New()};
+    if (scope) nothing = PyRun_String("lambda: None", Py_eval_input, scope.object, scope.object);
+    if (!nothing) return true;
+  }
+  PyObject* result = PyObject_CallNoArgs(nothing);
+  Py_XDECREF(result);
+  return !result;
+}

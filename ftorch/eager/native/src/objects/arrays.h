@@ -87,8 +87,11 @@ Owned new_array(int rank, const npy_intp* shape, int type_number);
 bool add_memory_type(PyObject* module);
 extern PyMethodDef memory_methods[];
 
+// Raises what another thread has sent to this one (`PyThreadState_SetAsyncExc`): Python looks for it where a function begins.
+bool was_sent_an_exception();
+
 // While kernels run without Python's lock, if that is worth it. Where handlers of signals may run, they do, and may `end` a
-// kernel: not one that writes to what others see.
+// kernel, as exceptions of other threads do: not one that writes to what others see.
 struct Unlocked : Watch {
   PyThreadState* state;
   explicit Unlocked(bool worth, bool may_end = true) : state(worth ? PyEval_SaveThread() : nullptr) {
@@ -97,11 +100,13 @@ struct Unlocked : Watch {
   ~Unlocked() { if (state) PyEval_RestoreThread(state); }
 
  private:
+  unsigned looks = 0;
   static bool look(void* own) {
     Unlocked* self = static_cast<Unlocked*>(own);
-    if (!is_first_thread()) return false;  // Python runs handlers in that one
+    const bool handles = is_first_thread();  // Python runs handlers in that one
+    if (!handles && ++self->looks % 4) return false;  // it may have to wait for the lock
     PyEval_RestoreThread(self->state);
-    const bool raised = PyErr_CheckSignals() < 0;
+    const bool raised = (handles && PyErr_CheckSignals() < 0) || was_sent_an_exception();
     self->state = PyEval_SaveThread();
     return raised;
   }

@@ -7,6 +7,7 @@
 #endif
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -39,8 +40,9 @@ class Watch {
     if (looks) own() = before;
   }
 
-  // Now and then, in between tasks.
+  // Now and then, in between tasks, and in long ones. Also ends a task that another thread does for one that was given up.
   static void look() {
+    if (given_up() && given_up()->load(std::memory_order_relaxed)) throw Interrupted();
     Watch* watch = own();
     if (!watch || Clock::now() < watch->next) return;
     const pid_t process = getpid();
@@ -50,6 +52,12 @@ class Watch {
     watch->next = ends ? Clock::time_point::max() : Clock::now() + BETWEEN;
     if (getpid() != process) throw Forked();
     if (ends) throw Interrupted();
+  }
+
+  // Of a thread that helps: whether what it helps with was given up. Null: it does not help.
+  static const std::atomic<bool>*& given_up() {
+    static thread_local const std::atomic<bool>* flag = nullptr;
+    return flag;
   }
 
  protected:

@@ -76,6 +76,15 @@ struct InFloatMode {
   ~InFloatMode() { before.set(); }
 };
 
+// While it lasts, the thread helps with what a flag says is given up; null: it does not help.
+struct Helping {
+  const std::atomic<bool>* const before = Watch::given_up();
+  explicit Helping(const std::atomic<bool>* flag) {
+    if (flag) Watch::given_up() = flag;
+  }
+  ~Helping() { Watch::given_up() = before; }
+};
+
 // A kernel's tasks, and how far they are. The caller begins at the front and the others at the end, so that what the
 // next call reads is likely to lie in the cache of the core that wrote it.
 template <typename Task>
@@ -91,6 +100,7 @@ struct Shared {
 
   void work(bool helps) {
     const InFloatMode own_mode(mode);
+    const Helping own_flag(helps ? &failed : nullptr);
     const auto start = std::chrono::steady_clock::now();
     for (int64_t own = 0; begun.fetch_add(1) < count; done.fetch_add(1)) try {
         if (failed.load(std::memory_order_relaxed)) continue;
