@@ -132,6 +132,13 @@ def test_folders_of_tests_are_named_as_the_package():
     assert without == set()
 
 
+@pytest.mark.skipif(not (ROOT / "tests").is_dir(), reason="an installed package")
+def test_one_package_asks_both_libraries():
+    generic = re.compile(r"^def (both|check|outcome|shown)\(", re.MULTILINE)
+    found = {str(p.relative_to(ROOT)) for p in (ROOT / "tests").rglob("*.py") if generic.search(p.read_text())}
+    assert found == {"tests/oracle/programs.py"}
+
+
 def test_the_kernels_include_each_other_without_circles():
     source = PACKAGE / "eager/native/src"
     found, include = networkx.DiGraph(), re.compile(r'^#include "([^"]+)"', re.MULTILINE)

@@ -10,13 +10,8 @@ import ftorch
 LIBRARIES = [ftorch, torch]
 
 
-def both(program):
-    """What a program gives in each library, as text."""
-    return [repr(program(t)) for t in LIBRARIES]
-
-
 def assert_same(program):
-    ours, theirs = both(program)
+    ours, theirs = [repr(program(t)) for t in LIBRARIES]
     assert ours == theirs
 
 

@@ -25,13 +25,13 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_streams_and_events_are_pytorchs(name):
-    def outcome(t):
+    def results(t):
         try:
             return repr(CALLS[name](t)).replace("ftorch", "torch")
         except Exception as error:  # noqa: BLE001
             return type(error).__name__, str(error).replace("ftorch", "torch")
 
-    assert outcome(ftorch) == outcome(torch)
+    assert results(ftorch) == results(torch)
 
 
 def test_classes_have_pytorchs_names():
@@ -54,13 +54,13 @@ def test_indices_of_gpus_are_pytorchs(name):
 
     from ftorch.cuda._utils import _get_device_index as own
 
-    def outcome(t, function):
+    def results(t, function):
         try:
             return function(*_DEVICES[name](t))
         except ValueError as error:
             return str(error)
 
-    assert outcome(ftorch, own) == outcome(torch, _get_device_index)
+    assert results(ftorch, own) == results(torch, _get_device_index)
 
 
 _ASKED = ("set_device", "device", "default_stream", "current_stream", "synchronize", "get_device_properties",

@@ -1,6 +1,5 @@
 """``FakeTensorMode``: the same programs in both libraries; and what meta tensors refuse."""
 
-import re
 
 import pytest
 import torch as pt
@@ -10,6 +9,7 @@ import torch._subclasses.fake_tensor
 import ftorch as ft
 import ftorch._guards
 import ftorch._subclasses.fake_tensor
+from tests.oracle import shown_call
 
 FAKE = {pt: torch._subclasses.fake_tensor, ft: ftorch._subclasses.fake_tensor}
 
@@ -81,13 +81,6 @@ PROGRAMS = {
 }
 
 
-def outcome(call):
-    try:
-        return re.sub(r"0x\w+|(?<=<)f?torch\.", "", str(call()))
-    except Exception as error:  # noqa: BLE001  (compared)
-        return f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+|(?<=<)f?torch[.]', '', str(error))}"
-
-
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
@@ -95,7 +88,7 @@ def test_programs(name):
     for T in (ft, pt):
         mode = FAKE[T].FakeTensorMode()
         with mode:
-            found.append(outcome(lambda: PROGRAMS[name](T, mode)))
+            found.append(shown_call(lambda: PROGRAMS[name](T, mode)))
     assert found[0] == found[1]
 
 
@@ -111,7 +104,7 @@ def test_tensors_with_elements_are_refused(name):
     found = []
     for T in (ft, pt):
         x = FAKE[T].FakeTensorMode().from_tensor(T.ones(2))
-        found.append(outcome(lambda: MIXED[name](T, x)))
+        found.append(shown_call(lambda: MIXED[name](T, x)))
     assert found[0] == found[1]
     for T in (ft, pt):
         with FAKE[T].FakeTensorMode(allow_non_fake_inputs=True):
@@ -131,5 +124,5 @@ def test_modules_for_a_device_that_is_not_there():
     lambda T, x: x.item(), lambda T, x: bool(x), lambda T, x: T.allclose(x, x), lambda T, x: x.data_ptr(),
 ])
 def test_meta_tensors(call):
-    mine, theirs = (outcome(lambda: call(T, T.ones(1, device="meta"))) for T in (ft, pt))
+    mine, theirs = (shown_call(lambda: call(T, T.ones(1, device="meta"))) for T in (ft, pt))
     assert mine == theirs

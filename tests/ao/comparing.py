@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 import ftorch
+from tests.oracle import shown
 
 
 def parts(value):
@@ -25,13 +26,9 @@ def parts(value):
             value.q_per_channel_axis()]
 
 
-def outcome(program, library):
+def shown_parts(program, library):
     """What a program gives, or the type of what it raises."""
-    library.manual_seed(0)
-    try:
-        return parts(program(library))
-    except Exception as error:  # noqa: BLE001  (any is compared)
-        return [type(error).__name__, str(error)[:40]]
+    return shown(library, program, parts, lambda e: str(e)[:40], seed=0, ignored=None)
 
 
 def _rounded(text):
@@ -42,7 +39,7 @@ def _rounded(text):
 
 def assert_same(program, rtol=1e-5, atol=1e-6):
     """Asserts that a program gives the same in both libraries: integers exactly."""
-    expected, found = outcome(program, torch), outcome(program, ftorch)
+    expected, found = shown_parts(program, torch), shown_parts(program, ftorch)
     assert len(expected) == len(found), (expected, found)
     for e, f in zip(expected, found):
         if isinstance(e, np.ndarray):

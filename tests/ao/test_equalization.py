@@ -100,7 +100,7 @@ def test_the_worst_layers_are_found():
 
 @pytest.mark.parametrize("case", ["scheme", "shape", "instance", "columns"])
 def test_errors(case):
-    def outcome(t):
+    def results(t):
         equalize = importlib.import_module(f"{t.__name__}.ao.quantization.fx._equalize")
         try:
             if case == "scheme":
@@ -116,4 +116,4 @@ def test_errors(case):
         except Exception as error:  # noqa: BLE001
             return type(error).__name__, str(error)
 
-    assert outcome(ftorch) == outcome(torch) != None  # noqa: E711
+    assert results(ftorch) == results(torch) != None  # noqa: E711

@@ -12,7 +12,7 @@ import torch.ao.quantization.quantize_fx
 import ftorch
 import ftorch.ao.quantization.quantize_fx  # noqa: F401
 
-from .comparing import assert_same, outcome
+from .comparing import assert_same, shown_parts
 from .fx_models import (
     MODELS,
     conv_bn_relu,
@@ -354,7 +354,7 @@ def test_backend_configs(name):
                 entry[key] = key in entry
         return [repr(found)]
 
-    expected, ours = outcome(program, torch), outcome(program, ftorch)
+    expected, ours = shown_parts(program, torch), shown_parts(program, ftorch)
     assert ours == expected
 
 

@@ -7,7 +7,7 @@ import torch
 
 import ftorch
 
-from .comparing import assert_same, outcome
+from .comparing import assert_same, shown_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -84,10 +84,10 @@ def test_what_engines_lack(engine):
         yield lambda: t.ops.sparse.qlinear_dynamic(t.ones(2, 12), t.ops.sparse.qlinear_prepack(weight, None, 1, 4))
 
     def program(t):
-        return [outcome(lambda t, call=call: call(), t) for call in tried(t)]
+        return [shown_parts(lambda t, call=call: call(), t) for call in tried(t)]
 
     # An engine of PyTorch's that packs is not asked for more than it checks.
-    found = [_under(engine, lambda t: [str(p) for p in outcome(program, t)])(t) for t in (torch, ftorch)]
+    found = [_under(engine, lambda t: [str(p) for p in shown_parts(program, t)])(t) for t in (torch, ftorch)]
     assert found[0] == found[1]
 
 

@@ -127,7 +127,7 @@ def normalization(t, d):
 PROGRAMS = [unary, prelu, binary, linear, convolution, large_convolution, pooling, interpolation, normalization]
 
 
-def outcome(program, t, seed):
+def integers_of(program, t, seed):
     found = program(t, Draw(t, seed))
     for x in found if isinstance(found, tuple) else (found,):
         if x.is_quantized:
@@ -136,9 +136,9 @@ def outcome(program, t, seed):
             yield x.numpy()
 
 
-def check(program, seeds):
+def assert_same_integers(program, seeds):
     for seed in seeds:
-        for expected, found in zip(outcome(program, torch, seed), outcome(program, ftorch, seed), strict=True):
+        for expected, found in zip(integers_of(program, torch, seed), integers_of(program, ftorch, seed), strict=True):
             if isinstance(expected, np.ndarray):
                 np.testing.assert_array_equal(found, expected, err_msg=f"{program.__name__} {seed}")
             else:
@@ -147,7 +147,7 @@ def check(program, seeds):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_integers_are_those_of_pytorch(program):
-    check(program, range(30 if program is interpolation else 6))
+    assert_same_integers(program, range(30 if program is interpolation else 6))
 
 
 # Sums that lie next to the middle of two integers: the order of multiplications and of sums decides.
@@ -156,4 +156,4 @@ TIES = [(binary, 41083), (binary, 41101), (convolution, 41006), (convolution, 41
 
 @pytest.mark.parametrize("program, seed", TIES, ids=lambda p: getattr(p, "__name__", str(p)))
 def test_what_lies_between_two_integers(program, seed):
-    check(program, [seed])
+    assert_same_integers(program, [seed])

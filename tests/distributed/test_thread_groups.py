@@ -117,7 +117,7 @@ def ran(lib, body, size=2):
 
 
 @pytest.fixture
-def both():
+def threads_agree():
     """Runs a function of a library, its body made of it, and compares."""
 
     def compare(make, size=2):
@@ -128,7 +128,7 @@ def both():
     return compare
 
 
-def test_collectives_of_threads(both):
+def test_collectives_of_threads(threads_agree):
     def make(lib):
         dist = lib.distributed
 
@@ -143,10 +143,10 @@ def test_collectives_of_threads(both):
 
         return body
 
-    assert both(make)[1][0] == [1.0, 3.0, 5.0]
+    assert threads_agree(make)[1][0] == [1.0, 3.0, 5.0]
 
 
-def test_each_thread_has_groups_of_its_own(both):
+def test_each_thread_has_groups_of_its_own(threads_agree):
     def make(lib):
         dist, core = lib.distributed, lib.distributed.distributed_c10d
 
@@ -165,10 +165,10 @@ def test_each_thread_has_groups_of_its_own(both):
 
         return body
 
-    assert both(make, 4)[3][:2] == (4.0, True)
+    assert threads_agree(make, 4)[3][:2] == (4.0, True)
 
 
-def test_modules_divided_over_threads(both):
+def test_modules_divided_over_threads(threads_agree):
     def make(lib):
         from importlib import import_module
 
@@ -184,7 +184,7 @@ def test_modules_divided_over_threads(both):
 
         return body
 
-    assert both(make)[0] == ((2, 2), True, None)
+    assert threads_agree(make)[0] == ((2, 2), True, None)
 
 
 def test_a_group_without_a_store_has_but_a_rank():

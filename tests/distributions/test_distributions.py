@@ -36,7 +36,7 @@ def make(module, name, case):
         return run(module, f"D.{name}({case})")
 
 
-def both(name, case):
+def made_in_both(name, case):
     return make(ft, name, case), make(pt, name, case)
 
 
@@ -53,7 +53,7 @@ ATTRIBUTES = (
 
 @pytest.mark.parametrize(("name", "case"), EACH)
 def test_attributes(name, case):
-    mine, theirs = both(name, case)
+    mine, theirs = made_in_both(name, case)
     assert repr(mine) == repr(theirs)
     assert repr(mine.support) == repr(theirs.support)
     for attribute in ATTRIBUTES:
@@ -67,7 +67,7 @@ def test_attributes(name, case):
 
 @pytest.mark.parametrize(("name", "case"), EACH)
 def test_samples(name, case):
-    mine, theirs = both(name, case)
+    mine, theirs = made_in_both(name, case)
     for shape in ((), (3,), (2, 5)):
         for method in ("sample", "rsample"):
             results = []
@@ -80,7 +80,7 @@ def test_samples(name, case):
 
 @pytest.mark.parametrize(("name", "case"), EACH)
 def test_densities(name, case):
-    mine, theirs = both(name, case)
+    mine, theirs = made_in_both(name, case)
     pt.manual_seed(1)
     value = theirs.sample((4,))
     for method in ("log_prob", "cdf"):
@@ -96,7 +96,7 @@ def test_densities(name, case):
 
 @pytest.mark.parametrize(("name", "case"), EACH)
 def test_expand(name, case):
-    mine, theirs = both(name, case)
+    mine, theirs = made_in_both(name, case)
     shape = (4, 3, 2)[: 3 - len(theirs.batch_shape)] + tuple(theirs.batch_shape)
     mine, theirs = mine.expand(shape), theirs.expand(shape)
     assert repr(mine) == repr(theirs)

@@ -234,7 +234,7 @@ def _aliases(scope):
     }
 
 
-def check(lines):
+def run_in_both(lines):
     """Runs a program in both libraries, comparing after every statement.
 
     Raises:
@@ -290,6 +290,6 @@ def test_random_programs(first):
     for seed in range(first, first + PER_TEST):
         lines = Writer(seed).program()
         try:
-            check(lines)
+            run_in_both(lines)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None

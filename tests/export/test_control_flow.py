@@ -58,7 +58,7 @@ def array(t):
     return t.detach().numpy() if hasattr(t, "detach") else np.asarray(t)
 
 
-def check(function, n=2, library=ft):
+def assert_branches(function, n=2, library=ft):
     for sign in (1, -1, 0.1):
         z, i = function(*arguments(library, sign, n))
         wanted, count = THEIRS(*arguments(pt, sign, n))
@@ -93,16 +93,16 @@ def test_graphs_are_pytorchs(programs):
 
 def test_modules(programs):
     fixed, dynamic = programs
-    check(fixed.module())
-    check(dynamic.module(), 5)
-    check(copy.deepcopy(dynamic).module(), 4)
-    check(ft.export.unflatten(fixed))
+    assert_branches(fixed.module())
+    assert_branches(dynamic.module(), 5)
+    assert_branches(copy.deepcopy(dynamic).module(), 4)
+    assert_branches(ft.export.unflatten(fixed))
 
 
 def test_decomposed(programs):
     for program, n in zip(programs, (2, 5)):
         made = program.run_decompositions()
-        check(made.module(), n)
+        assert_branches(made.module(), n)
         for inner in made.graph_module.modules():
             for node in inner.graph.nodes:
                 assert "linear" not in str(node.target) and "sub_" not in str(node.target)
@@ -114,18 +114,18 @@ def test_files(programs, decomposed):
     buffer = io.BytesIO()
     ft.export.save(program, buffer)
     buffer.seek(0)
-    check(ft.export.load(buffer).module())
+    assert_branches(ft.export.load(buffer).module())
     buffer.seek(0)
-    check(pt.export.load(buffer).module(), library=pt)
+    assert_branches(pt.export.load(buffer).module(), library=pt)
 
 
 def test_stablehlo(programs):
     for program, n in zip(programs, (2, 5)):
         call = jax.export.deserialize(bytearray(program.to_stablehlo())).call
-        check(lambda *a: call(*(t.numpy() for t in a)), n)  # noqa: B023
+        assert_branches(lambda *a: call(*(t.numpy() for t in a)), n)  # noqa: B023
 
 
-def both(make_function):
+def branches_of(make_function):
     """What an export of each library raises or gives."""
     found = []
     for torch in (ft, pt):
@@ -149,7 +149,7 @@ def both(make_function):
     lambda m: lambda x: m.b.add_(1), lambda m: lambda x: x.mul_(2) + 1,
 ])
 def test_functions_that_write_or_alias(true):
-    ours, theirs = both(
+    ours, theirs = branches_of(
         lambda torch, m: lambda x: torch.cond(x.sum() > 0, true(m), lambda x: x + 1, (x,))
     )
     assert isinstance(ours, UncapturedHigherOrderOpError)
@@ -162,7 +162,7 @@ def test_functions_that_write_or_alias(true):
     lambda x: (x.sin(), x.cos()), lambda x: x.double().sin(), lambda x: x.sin()[None],
 ])
 def test_functions_that_disagree(true):
-    ours, theirs = both(lambda torch, m: lambda x: torch.cond(x.sum() > 0, true, lambda x: x + 1, (x,)))
+    ours, theirs = branches_of(lambda torch, m: lambda x: torch.cond(x.sum() > 0, true, lambda x: x + 1, (x,)))
     assert isinstance(ours, RuntimeError) and isinstance(theirs, RuntimeError)
     assert str(ours)[:40] in str(theirs)
 

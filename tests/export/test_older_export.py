@@ -7,7 +7,7 @@ from tests.oracle import LIBRARIES, assert_same
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own old calls
 
 
-def both(program, *sizes):
+def assert_exports_same(program, *sizes):
     """What the graph that a library makes of the first size's example gives for all."""
     results = []
     for t in LIBRARIES:
@@ -24,7 +24,7 @@ def test_a_graph_takes_other_sizes():
         return (lambda x, y: (x @ y, x.reshape(-1, 2), x.shape[0], x.new_zeros(x.shape[1]))), (
             lambda n: (t.arange(4.0 * n).reshape(n, 4), t.ones(4, n)))
 
-    both(program, 3, 5, 7)
+    assert_exports_same(program, 3, 5, 7)
 
 
 def test_branches_by_a_tensor():
@@ -34,7 +34,7 @@ def test_branches_by_a_tensor():
 
         return function, lambda n: (t.tensor(n > 4), t.arange(1.0 * n))
 
-    both(program, 4, 3, 6)
+    assert_exports_same(program, 4, 3, 6)
 
 
 def test_defaults_and_keywords():

@@ -19,7 +19,7 @@ _PATHS = [
 ]
 
 
-def both(program):
+def in_both(program):
     """``program(torch)`` for PyTorch and for ftorch."""
     return program(pt), program(ft)
 
@@ -29,12 +29,13 @@ def module(torch, path):
     return importlib.import_module(f"{torch.__name__}.{path}")
 
 
-def normal(text: str) -> str:
+def normal(text) -> str:
     """Printed graphs and code with the paths that ftorch has."""
+    text = str(text)
     for pattern, path in _PATHS:
         text = re.sub(pattern, path, text)
     return text.replace("ftorch.", "torch.")
 
 
 def assert_same_text(mine, theirs):
-    assert normal(str(mine)) == normal(str(theirs))
+    assert normal(mine) == normal(theirs)

@@ -11,7 +11,8 @@ import torch as pt
 
 import ftorch as ft
 
-from .both import assert_same_text, both, module, normal
+from ..oracle import shown_call
+from .both import assert_same_text, in_both, module, normal
 
 
 class Color(Enum):
@@ -19,13 +20,6 @@ class Color(Enum):
 
 
 Point = namedtuple("Point", "x y")
-
-
-def outcome(function):
-    try:
-        return normal(str(function()))
-    except Exception as e:
-        return type(e).__name__, normal(str(e))
 
 
 def small(torch):
@@ -52,7 +46,7 @@ def test_names():
         g.create_node("call_function", torch.relu, (), {}, name="relu")
         return g
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text(mine, theirs)
 
 
@@ -78,7 +72,7 @@ def test_code_of_all_kinds_of_statements():
         g.output({"x": x}, type_expr=torch.Tensor)
         return g
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text(mine, theirs)
     assert_same_text(mine.python_code("self").src, theirs.python_code("self").src)
     assert mine.python_code("self").globals.keys() == theirs.python_code("self").globals.keys()
@@ -132,9 +126,9 @@ def _with_module(fx):
 def test_edits(edit):
     def program(torch):
         g, nodes = small(torch)
-        return outcome(lambda: edit(g, nodes, torch.fx))
+        return shown_call(lambda: edit(g, nodes, torch.fx), normal, normal)
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert mine == theirs
 
 
@@ -146,7 +140,7 @@ def test_copies():
         copied.lint()
         return copied, result, val_map, copy.deepcopy(g), torch.fx.GraphModule({}, copy.deepcopy(g))
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text("\n".join(map(str, mine)), "\n".join(map(str, theirs)))
 
 
@@ -169,12 +163,12 @@ def test_submodules():
         seen += [gm.add_submodule("a.b.c", torch.nn.ReLU()), [n for n, _ in gm.named_modules()]]
         gm.delete_all_unused_submodules()
         seen += [[n for n, _ in gm.named_modules()], gm.delete_submodule("sub.q")]
-        seen += [gm.delete_submodule("sub.lin"), outcome(gm.graph.lint)]
+        seen += [gm.delete_submodule("sub.lin"), shown_call(gm.graph.lint, normal, normal)]
         with pytest.warns(UserWarning, match="no underlying reference") as caught:
             gm.graph.get_attr("w")
         return "\n".join(map(str, [*seen, *(w.message for w in caught)]))
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text(mine, theirs)
 
 
@@ -230,7 +224,7 @@ def test_proxies_by_hand():
         g.output(y.node)
         return g
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert normal(str(mine)) == normal(str(theirs))
 
 
@@ -265,7 +259,7 @@ def test_statements_are_rewritten_and_tables_printed(capsys):
         traced.graph.print_tabular()
         return traced.code, capsys.readouterr().out
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert mine[0] == theirs[0]
     assert [r.split() for r in mine[1].splitlines()] == [r.split() for r in theirs[1].splitlines()]
     assert mine[1].splitlines()[1] == theirs[1].splitlines()[1]

@@ -19,7 +19,7 @@ from ftorch.fx.passes.infra.pass_manager import (
 from ftorch.fx.passes.operator_support import OpSupports, any_chain, chain, create_op_support
 from ftorch.fx.passes.shape_prop import ShapeProp
 
-from .both import assert_same_text, both, module
+from .both import assert_same_text, in_both, module
 
 REWRITES = {}
 
@@ -97,7 +97,7 @@ def test_replace_pattern(program):
         gm.graph.lint()
         return gm, matches
 
-    (theirs, their_matches), (mine, my_matches) = both(run)
+    (theirs, their_matches), (mine, my_matches) = in_both(run)
     assert_same_text(mine.code, theirs.code)
     assert len(my_matches) == len(their_matches)
     assert [str(m.nodes_map) for m in my_matches] == [str(m.nodes_map) for m in their_matches]
@@ -114,7 +114,7 @@ def test_replacement_with_filters():
         )
         return gm.code, len(found)
 
-    theirs, mine = both(run)
+    theirs, mine = in_both(run)
     assert_same_text(mine[0], theirs[0])
     assert mine[1] == theirs[1]
 
@@ -125,7 +125,7 @@ def test_shape_prop():
         module(torch, "fx.passes.shape_prop").ShapeProp(gm).propagate(torch.ones(3, 4))
         return "\n".join(f"{n.name}: {n.meta.get('tensor_meta')}" for n in gm.graph.nodes)
 
-    theirs, mine = both(run)
+    theirs, mine = in_both(run)
     assert_same_text(mine, theirs)
     gm = ft.fx.symbolic_trace(lambda x: x @ x)
     with pytest.raises(RuntimeError, match="ShapeProp error for: node=%matmul"):
@@ -156,7 +156,7 @@ def test_split_module(where):
         parts = split_module(gm, None, lambda n: where.get(n.name, 0))
         return gm, parts
 
-    (_, theirs), (original, mine) = both(run)
+    (_, theirs), (original, mine) = in_both(run)
     assert_same_text(mine.code, theirs.code)
     assert [n for n, _ in mine.named_children()] == [n for n, _ in theirs.named_children()]
     x = ft.randn(2, 3)
@@ -249,7 +249,7 @@ def test_partitioner():
         found = partitioner.propose_partitions()
         return {frozenset(n.name for n in p.nodes) for p in found}, partitioner.fuse_partitions(found)
 
-    (_, theirs), (groups, mine) = both(run)
+    (_, theirs), (groups, mine) = in_both(run)
     names = [n.target for n in mine.graph.nodes if n.op == "call_module"]
     assert len(names) == len(groups)
     x, y = np.linspace(-1, 1, 4).astype(np.float32), np.linspace(0, 2, 4).astype(np.float32)

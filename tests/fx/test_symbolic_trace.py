@@ -14,7 +14,7 @@ import ftorch as ft
 from ftorch.fx.passes.shape_prop import ShapeProp
 from tests.oracle import assert_same
 
-from .both import assert_same_text, both, module, normal
+from .both import assert_same_text, in_both, module, normal
 from .programs import ALL, constants, convolutional, perceptron
 
 
@@ -189,7 +189,7 @@ def test_concrete_args(case):
         }[case]
         return torch.fx.symbolic_trace(function, concrete_args=concrete)
 
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text(mine.code, theirs.code)
     if case == "dict":
         assert mine({"a": ft.ones(2), "b": [ft.ones(2)]}, 2.0).tolist() == [3.0, 3.0]
@@ -297,14 +297,14 @@ def test_assertions_of_traced_values_are_steps():
     collections.OrderedDict(a=1, b=2)])
 @pytest.mark.parametrize("given", [[3, 4], (3, 4), {"a": 3, "b": 4, "c": 5}, {"a": (3, [4]), "b": 5}, [3], "ab", None])
 def test_trees_are_read_by_their_spec(tree, given):
-    def outcome(t):
+    def raised(t):
         spec = t.utils._pytree.tree_flatten(tree)[1]
         try:
             return t.fx._pytree.tree_flatten_spec(given, spec)
         except (LookupError, TypeError, RuntimeError) as error:
             return type(error), str(error).replace(f"'{t.__name__}", "'torch")
 
-    assert outcome(ft) == outcome(pt)
+    assert raised(ft) == raised(pt)
 
 
 def test_a_module_that_takes_trees_is_traced_again():

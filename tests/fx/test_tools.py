@@ -9,7 +9,7 @@ import torch as pt
 
 import ftorch as ft
 
-from .both import assert_same_text, both, module
+from .both import assert_same_text, in_both, module
 
 LIBRARIES = (ft, pt)
 
@@ -272,7 +272,7 @@ PROGRAMS = [fused, without_dropout, normalized, operators, asserted, tagged, ord
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_tools(program):
-    theirs, mine = both(program)
+    theirs, mine = in_both(program)
     assert_same_text(mine, theirs)
 
 
@@ -287,7 +287,7 @@ def test_sources_of_exported_nodes():
         names = {k.__name__: [[n.name for n in p.nodes] for p in v] for k, v in found.items()}
         return names, utils.check_subgraphs_connected(first, relu), utils.check_subgraphs_connected(first, last)
 
-    theirs, mine = both(run)
+    theirs, mine = in_both(run)
     assert mine == theirs
 
 

@@ -45,7 +45,7 @@ n.sum(0)
 WITHOUT_GRADIENTS = ("softmax", "max(1)", "copy")
 
 
-def outcome(library, call):
+def values_and_gradients(library, call):
     parts = [library.arange(6.0).view(2, 3), library.arange(12.0).view(4, 3) / 5]
     nested = library.nested.nested_tensor(
         parts, layout=library.jagged, requires_grad=not any(w in call for w in WITHOUT_GRADIENTS)
@@ -67,7 +67,7 @@ def outcome(library, call):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("call", CALLS)
 def test_functions_of_jagged_tensors(call):
-    mine, theirs = outcome(ftorch, call), outcome(torch, call)
+    mine, theirs = values_and_gradients(ftorch, call), values_and_gradients(torch, call)
     assert type(mine) is type(theirs), (mine, theirs)
     if isinstance(mine, tuple):
         assert mine == theirs

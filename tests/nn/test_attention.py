@@ -262,13 +262,13 @@ def test_results_lie_in_memory_as_queries_do(program):
     "attend(q, k, v, mask.requires_grad_(), is_causal=True)",
 ))
 def test_masks_beside_the_causal_one(program):
-    def outcome(package):
+    def results(package):
         try:
             return eval(program, _laid_out(package)).detach().numpy()
         except RuntimeError as error:
             return str(error)
 
-    ours, theirs = map(outcome, PACKAGES)
+    ours, theirs = map(results, PACKAGES)
     if isinstance(theirs, str):
         assert ours == theirs
     else:
@@ -293,7 +293,7 @@ def test_parts_of_multi_head_attention():
             lambda: F._check_key_padding_mask(ones(3, 3), 3, 2),
         )
 
-    def outcome(call):
+    def results(call):
         try:
             result = call()
         except (AssertionError, ValueError) as error:
@@ -301,4 +301,4 @@ def test_parts_of_multi_head_attention():
         return [t.tolist() for t in result] if isinstance(result, tuple) else result
 
     for ours, theirs in zip(*map(each, PACKAGES)):
-        assert outcome(ours) == outcome(theirs)
+        assert results(ours) == results(theirs)

@@ -3,13 +3,13 @@
 import copy
 import importlib
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 import torch as reference
 
 import ftorch as torch
+from tests.oracle import shown
 
 importlib.import_module("torch.nn.utils.prune")  # which PyTorch does not import by itself
 
@@ -27,14 +27,8 @@ def plain(value):
     return value
 
 
-def outcome(function, package):
-    package.manual_seed(0)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            return plain(function(package))
-    except Exception as e:  # noqa: BLE001 - the comparison is of whatever it is
-        return type(e).__name__, str(e)
+def result_of(function, package):
+    return shown(package, function, show=plain, seed=0, ignored=FutureWarning)
 
 
 def same(actual, expected):
@@ -49,8 +43,8 @@ def same(actual, expected):
 
 
 def agree(function):
-    expected = outcome(function, reference)
-    same(outcome(function, torch), expected)
+    expected = result_of(function, reference)
+    same(result_of(function, torch), expected)
     return expected
 
 
@@ -276,9 +270,9 @@ def test_errors(case):
         result = function(package)
         raise AssertionError(f"no error, but {result}")
 
-    kind, text = outcome(run, reference)
+    kind, text = result_of(run, reference)
     assert kind != "AssertionError" or "no error" not in text
-    mine = outcome(run, torch)
+    mine = result_of(run, torch)
     if case == "prune, global":  # the message shows a class, whose module's name is the library's
         mine = (mine[0], mine[1].replace("ftorch.", "torch."))
     assert mine == (kind, text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import torch as pt
 
 import ftorch as ft
 
-from .values import assert_same
+from .values import assert_same, plain
 
 LIBRARIES = [ft, pt]
 
@@ -68,22 +69,44 @@ def assert_says_same(program):
     assert said(ft, program) == said(pt, program)
 
 
-def shown(t, program, show=repr, text=str, seed=None):
+def neutral(value) -> str:
+    """The text of a value without what differs between libraries and runs: the package's name, and addresses."""
+    return re.sub("0x[0-9a-f]+", "0x", str(value)).replace("ftorch", "torch")
+
+
+def unchanged(value):
+    """For ``show`` of `shown`: results that compare with ``==`` themselves."""
+    return value
+
+
+def shown(t, program, show=repr, text=str, seed=None, ignored=Warning):
     """What a program gives with one of the libraries: ``show(result)``, or (the exception's type, its text).
 
     Args:
         show: what of a result is compared; `plain` for values of any containers.
         text: what of an exception is.
         seed: of the random generator, where the program draws.
+        ignored: the category of warnings that may be given; None for those that the tests' settings ignore.
     """
     if seed is not None:
         t.manual_seed(seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        if ignored is not None:
+            warnings.simplefilter("ignore", ignored)
         try:
             return show(program(t))
         except Exception as error:
             return type(error).__name__, text(error)
+
+
+def shown_call(call, show=neutral, text=neutral, ignored=None):
+    """What a call without arguments gives, as of `shown`: for programs that know their library."""
+    return shown(None, lambda _: call(), show, text, ignored=ignored)
+
+
+def assert_shows_same_values(program, **options):
+    """As `assert_shows_same`, of results as numbers, names and containers (`plain`)."""
+    return assert_shows_same(program, show=plain, **options)
 
 
 def assert_shows_same(program, **options):

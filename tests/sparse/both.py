@@ -11,7 +11,7 @@ import ftorch as ft
 from ..oracle import assert_same
 
 
-def check(program):
+def assert_gives_same(program):
     """Runs ``program(torch)`` in both libraries and compares results."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ import torch as pt
 import ftorch as ft
 
 from ..oracle import assert_same
-from .both import check, check_error
+from .both import assert_gives_same, check_error
 
 
 def coo(t, dtype=None, size=(2, 3)):
@@ -112,7 +112,7 @@ def test_attributes(make):
             isinstance(x, t.Tensor), str(x.dtype), str(x.device), x.element_size(),
         ]
 
-    check(program)
+    assert_gives_same(program)
 
 
 def test_printed_with_grad():
@@ -185,7 +185,7 @@ def test_invariants_are_checked_in_a_context():
     def wrong(t):
         return t.sparse_coo_tensor([[5]], [1.0], (2,))
 
-    check(wrong)  # unchecked by default
+    assert_gives_same(wrong)  # unchecked by default
     checks = ft.sparse.check_sparse_tensor_invariants
     with checks():
         assert checks.is_enabled()
@@ -206,7 +206,7 @@ def test_values_share_memory():
         y.mul_(3)
         return x, y
 
-    check(program)
+    assert_gives_same(program)
 
 
 def _things(t):

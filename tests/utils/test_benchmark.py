@@ -11,17 +11,13 @@ import torch.utils.benchmark as reference_benchmark
 import ftorch as torch
 import ftorch.utils.benchmark as benchmark
 
+from ..oracle import assert_shows_same, neutral, unchanged
 
-def both(program):
-    """What a program gives with both packages, which must be the same."""
-    results = []
-    for package, timing in (reference, reference_benchmark), (torch, benchmark):
-        try:
-            results.append(program(package, timing))
-        except Exception as e:  # noqa: BLE001
-            results.append((type(e).__name__, str(e).replace("ftorch", "torch")))
-    assert results[1] == results[0]
-    return results[0]
+
+def timing_shows_same(program):
+    """What a program of a package and its ``utils.benchmark`` gives, which must be the same for both."""
+    timing = {reference: reference_benchmark, torch: benchmark}
+    return assert_shows_same(lambda t: program(t, timing[t]), show=unchanged, text=neutral, ignored=None)
 
 
 def measurements(b, seed=0):
@@ -58,7 +54,7 @@ def test_measurements():
         made = measurements(b)
         return [described(m) for m in (*made, *b.Measurement.merge(made))]
 
-    both(program)
+    timing_shows_same(program)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -80,7 +76,7 @@ def test_tasks():
         ]
         return [(task.title, task.setup_str(), task.summarize(), repr(task)[:5]) for task in tasks]
 
-    expected = both(lambda t, b: [entry[:3] for entry in program(t, b)])
+    expected = timing_shows_same(lambda t, b: [entry[:3] for entry in program(t, b)])
     assert len(expected) == 4
     assert benchmark.TaskSpec("x", "y") == benchmark.TaskSpec("x", "y", num_threads=1)
 
@@ -107,11 +103,11 @@ def test_tables(options):
             texts.append(str(table))
         return texts
 
-    assert "threads" in both(program)[0]
+    assert "threads" in timing_shows_same(program)[0]
 
 
 def test_tables_of_something_else(capsys):
-    assert both(lambda t, b: b.Compare([3]))[0] == "ValueError"
+    assert timing_shows_same(lambda t, b: b.Compare([3]))[0] == "ValueError"
     table = benchmark.Compare(measurements(benchmark))
     table.print()
     assert capsys.readouterr().out == f"{table}\n"
@@ -131,15 +127,15 @@ def test_units_and_numbers():
             seen.append(t.get_num_threads())
         return [*seen, t.get_num_threads() == before]
 
-    both(program)
-    assert both(lambda t, b: b.trim_sigfig(1.0, 1.5))[0] == "AssertionError"
+    timing_shows_same(program)
+    assert timing_shows_same(lambda t, b: b.trim_sigfig(1.0, 1.5))[0] == "AssertionError"
 
 
 @pytest.mark.parametrize("arguments", [
     {"stmt": 3}, {"language": "perl"}, {"global_setup": "int x;"},
 ], ids=str)
 def test_misuse_of_timers(arguments):
-    assert both(lambda t, b: b.Timer(**arguments))[0] == "ValueError"
+    assert timing_shows_same(lambda t, b: b.Timer(**arguments))[0] == "ValueError"
 
 
 def test_timers():
@@ -155,7 +151,7 @@ def test_timers():
             seen.append((m.task_spec.summarize(), m.env, m.num_threads, m.median > 0, m.metadata))
         return seen, len(set(blocks))
 
-    both(program)
+    timing_shows_same(program)
     with pytest.raises(ValueError, match="C\\+\\+ cannot be timed"):
         benchmark.Timer(language="c++")
 
@@ -193,7 +189,7 @@ def test_fuzzed_tensors():
         ]
         return drawn(t, b, parameters, tensors, constraints=[lambda p: p["k0"] > p["k1"]])
 
-    assert both(program)[1] > 0
+    assert timing_shows_same(program)[1] > 0
 
 
 def test_fuzzed_sparse_tensors():
@@ -207,12 +203,12 @@ def test_fuzzed_sparse_tensors():
         tensors = [sparse("x", ("n", 3)), sparse("y", ("n", 3), sparse_dim="sparse_dim")]
         return drawn(t, b, parameters, tensors)
 
-    both(program)
+    timing_shows_same(program)
 
 
 def test_misuse_of_fuzzers():
     def error(make):
-        return both(lambda t, b: make(b))[0]
+        return timing_shows_same(lambda t, b: make(b))[0]
 
     one = {"distribution": "uniform", "minval": 1, "maxval": 2}
     assert error(lambda b: b.FuzzedParameter("x", distribution="normal")) == "AssertionError"

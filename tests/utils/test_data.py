@@ -11,15 +11,10 @@ import torch as reference
 import ftorch as torch
 from ftorch.utils import data
 
-from ..oracle import assert_shows_same, plain
+from ..oracle import assert_shows_same_values
 
 Point = collections.namedtuple("Point", "x y")
 PACKAGES = (torch, reference)
-
-
-def both(function):
-    """What a function of the package returns, or its error, which must be the same for both."""
-    return assert_shows_same(function, show=plain)
 
 
 # --- collation -------------------------------------------------------------------------
@@ -47,7 +42,7 @@ def _named(arguments):
 
 @pytest.mark.parametrize("batch", BATCHES, ids=repr)
 def test_default_collate(batch):
-    both(lambda package: package.utils.data.default_collate(batch))
+    assert_shows_same_values(lambda package: package.utils.data.default_collate(batch))
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=repr)
@@ -67,7 +62,7 @@ def test_collation_in_workers(batch):
             return Point(*map(finish, value))
         return [finish(v) for v in value] if type(value) is list else value
 
-    both(lambda package: finish(collate.collate(
+    assert_shows_same_values(lambda package: finish(collate.collate(
             batch, collate_fn_map=collate.array_fn_map)) if package is torch
          else reference.utils.data.default_collate(batch))
 
@@ -76,13 +71,13 @@ def test_default_collate_of_tensors():
     def run(package, *make):
         return package.utils.data.default_collate([m(package) for m in make])
 
-    both(lambda p: run(p, lambda t: t.ones(2, 3), lambda t: t.zeros(2, 3)))
-    both(lambda p: run(p, lambda t: t.ones(2, 3).t(), lambda t: t.ones(3, 2)))
-    both(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2)))
-    both(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2.5)))
-    both(lambda p: run(p, lambda t: t.ones(2), lambda t: t.ones(3)))
-    both(lambda p: run(p, lambda t: t.arange(6).view(2, 3)[1], lambda t: t.arange(9)[::3]))
-    both(lambda p: run(p, lambda t: t.ones(2).to(t.bfloat16), lambda t: t.ones(2).to(t.bfloat16)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.ones(2, 3), lambda t: t.zeros(2, 3)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.ones(2, 3).t(), lambda t: t.ones(3, 2)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.tensor(1), lambda t: t.tensor(2.5)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.ones(2), lambda t: t.ones(3)))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.arange(6).view(2, 3)[1], lambda t: t.arange(9)[::3]))
+    assert_shows_same_values(lambda p: run(p, lambda t: t.ones(2).to(t.bfloat16), lambda t: t.ones(2).to(t.bfloat16)))
     out = run(torch, lambda t: t.ones(2, requires_grad=True), lambda t: t.ones(2))
     assert out.requires_grad
     out.sum().backward()
@@ -116,7 +111,7 @@ def test_collation_of_own_types():
     ids=_named,
 )
 def test_default_convert(sample):
-    both(lambda package: package.utils.data.default_convert(sample))
+    assert_shows_same_values(lambda package: package.utils.data.default_convert(sample))
 
 
 # --- samplers --------------------------------------------------------------------------
@@ -148,7 +143,7 @@ def test_samplers(make, seed):
         return [len(sampler), list(sampler), list(sampler), package.rand(2), package.rand(
             2, generator=generator)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def test_samplers(make, seed):
     ],
 )
 def test_samplers_errors(make):
-    both(lambda package: make(package.utils.data))
+    assert_shows_same_values(lambda package: make(package.utils.data))
 
 
 def test_distributed_sampler_epochs():
@@ -176,7 +171,7 @@ def test_distributed_sampler_epochs():
             orders.append(list(sampler))
         return orders
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 # --- datasets --------------------------------------------------------------------------
@@ -201,7 +196,7 @@ def test_datasets(name):
         loader = package.utils.data.DataLoader(dataset, batch_size=2)
         return [len(dataset), [dataset[i] for i in range(len(dataset))], list(loader)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_whole_batches_are_gathered_only_where_nobody_can_tell():
@@ -247,7 +242,7 @@ def test_gathered_rows():
     dataset = data.TensorDataset(x)
     x[0, 0] = 100  # seen by the next batch
     assert next(iter(data.DataLoader(dataset)))[0][0, 0].item() == 100
-    both(lambda p: list(p.utils.data.DataLoader(
+    assert_shows_same_values(lambda p: list(p.utils.data.DataLoader(
         p.utils.data.TensorDataset(p.ones(3)), batch_sampler=[[0, 3]])))
 
 
@@ -267,7 +262,7 @@ def test_gathered_rows():
     ],
 )
 def test_datasets_errors(make):
-    both(make)
+    assert_shows_same_values(make)
 
 
 def test_chains():
@@ -299,7 +294,7 @@ def test_random_split(lengths):
             [list(part) for part in split(range(10), lengths, generator=generator)],
         ]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 # --- the loader ------------------------------------------------------------------------
@@ -323,7 +318,7 @@ def test_loader(arguments):
         epochs = [list(loader) for _ in range(2)]
         return [len(loader), epochs, package.rand(1)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_shuffles_with_a_generator():
@@ -332,7 +327,7 @@ def test_shuffles_with_a_generator():
         loader = package.utils.data.DataLoader(range(10), 4, shuffle=True, generator=generator)
         return [list(loader), list(loader), package.rand(2, generator=generator)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def stream(package):
@@ -350,7 +345,7 @@ def test_streams(arguments):
         loader = package.utils.data.DataLoader(stream(package), **arguments)
         return [len(loader), list(loader), list(loader)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_streams_longer_than_they_say():
@@ -386,7 +381,7 @@ def test_loader_errors(dataset, arguments):
         source = dataset(package) if dataset is stream else dataset
         iter(package.utils.data.DataLoader(source, **arguments))
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_what_is_fixed_once_the_loader_is_made():
@@ -458,7 +453,7 @@ def test_shuffled_batches_of_computed_samples_compile_nothing(number):
 
 def test_attributes_of_iterators():
     """Of subclasses of the iterator (torchdata's loaders, which keep their state)."""
-    both(lambda t: [
+    assert_shows_same_values(lambda t: [
         getattr(iter(t.utils.data.DataLoader([1, 2])), name)
         for name in ("_shared_seed", "_pg", "_world_size", "_rank", "_pin_memory_device", "_profile_name")
     ])

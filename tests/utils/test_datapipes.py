@@ -30,7 +30,7 @@ def run(function, package):
     ]
 
 
-def both(function):
+def runs_same(function):
     """What a program yields with PyTorch; the package must do the same."""
     expected = run(function, reference)
     assert run(function, torch) == expected
@@ -228,7 +228,7 @@ def counted(pipe):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_datapipes(name):
-    both(PROGRAMS[name])
+    runs_same(PROGRAMS[name])
 
 
 def test_programs_are_no_errors_by_mistake():
@@ -303,7 +303,7 @@ def own_next(t, it):
     own_next,
 ], ids=["wrapper", "map", "fork", "demux", "own", "own next"])
 def test_a_new_iterator_invalidates_the_last(make):
-    both(invalidated(make))
+    runs_same(invalidated(make))
 
 
 @pytest.mark.parametrize("make", [own, own_next])
@@ -315,7 +315,7 @@ def test_own_pipes_count_and_reset(make):
         seen += [list(pipe), list(pipe), pipe._number_of_samples_yielded, pipe._valid_iterator_id]
         return [*seen, vars(pipe).get("resets"), pipe._snapshot_state.name]
 
-    both(program)
+    runs_same(program)
 
 
 # --- pickling and graphs --------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_pickling_keeps_settings_and_restores_snapshots():
             seen.append(list(pickle.loads(pickle.dumps(made))))
         return seen
 
-    both(program)
+    runs_same(program)
 
 
 def test_hooks_of_pickling():
@@ -376,7 +376,7 @@ def test_hooks_of_pickling():
                 base.set_reduce_ex_hook(None)
         return seen
 
-    both(program)
+    runs_same(program)
 
 
 def shape(graph):
@@ -412,7 +412,7 @@ def test_graphs():
                 seen.append(str(e).replace("ftorch", "torch"))
         return seen
 
-    both(program)
+    runs_same(program)
 
 
 def test_graphs_of_local_classes():
@@ -484,7 +484,7 @@ def test_decorators():
         seen.append([chunk.as_str("-"), list(chunk.raw_iterator()), chunk == [0, 1, 2]])
         return [str(entry).replace("ftorch", "torch") for entry in seen]
 
-    both(program)
+    runs_same(program)
 
 
 # --- the loader ------------------------------------------------------------------------------
@@ -507,7 +507,7 @@ def test_loader(workers):
             del loader
         return seen
 
-    both(program)
+    runs_same(program)
 
 
 def test_loader_of_maps_and_its_shuffler():
@@ -521,7 +521,7 @@ def test_loader_of_maps_and_its_shuffler():
         seen += [list(loader), type(loader.dataset).__name__]
         return [*seen, next(iterator)]
 
-    both(program)
+    runs_same(program)
 
 
 def test_profiles_show_datapipes():

@@ -7,18 +7,13 @@ import torch as reference
 import ftorch as torch
 import ftorch.nn.utils
 
-from ..oracle import assert_shows_same, plain
+from ..oracle import assert_shows_same_values
 
 PACKAGES = (torch, reference)
 
 
-def both(function):
-    """What a function of the package returns, or its error, which must be the same for both."""
-    return assert_shows_same(function, show=plain)
-
-
 def close(function):
-    """As `both`, for floating-point results."""
+    """As `assert_shows_same_values`, for floating-point results."""
     ours, theirs = (
         [x.tolist() for x in function(package)] for package in PACKAGES
     )
@@ -65,7 +60,7 @@ def test_clip_one_parameter_and_generators():
 
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
 def test_norms_that_are_not_finite(bad):
-    message = both(lambda p: p.nn.utils.clip_grad_norm_(
+    message = assert_shows_same_values(lambda p: p.nn.utils.clip_grad_norm_(
         parameters(p, [(bad, 1.0)]), 1.0, error_if_nonfinite=True))
     assert "is non-finite, so it cannot be clipped" in message[1]
     torch.nn.utils.clip_grad_norm_(parameters(torch, [(bad, 1.0)]), 1.0)
@@ -86,7 +81,7 @@ def test_half_precision_gradients():
         p.grad = package.tensor([3.0, 4.0], dtype=package.bfloat16)
         return [package.nn.utils.clip_grad_norm_([p], 1.0), p.grad]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_clipping_is_not_recorded():
@@ -102,8 +97,8 @@ def test_vectors():
         package.nn.utils.vector_to_parameters(vector * 2, ps)
         return [vector, *ps]
 
-    both(run)
-    both(lambda package: package.nn.utils.vector_to_parameters(3, []))
+    assert_shows_same_values(run)
+    assert_shows_same_values(lambda package: package.nn.utils.vector_to_parameters(3, []))
 
 
 # --- sequences -------------------------------------------------------------------------
@@ -125,7 +120,7 @@ def test_pad_sequence(batch_first, trailing, side):
         back = rnn.unpad_sequence(padded.clone(), lengths, batch_first) if side == "right" else []
         return [padded, back]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -144,7 +139,7 @@ def test_pack_and_pad(batch_first, lengths, as_tensor):
         return [*packed, padded, rnn.unpack_sequence(packed), rnn.pack_sequence(
             sequences(package), enforce_sorted=False)]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_gradients_go_through_packing():
@@ -157,7 +152,7 @@ def test_gradients_go_through_packing():
         (padded * package.arange(12.0).reshape(3, 2, 2)).sum().backward()
         return [x.grad, y.grad]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +172,7 @@ def test_gradients_go_through_packing():
     ],
 )
 def test_errors_of_sequences(make):
-    both(lambda package: make(package, package.nn.utils.rnn))
+    assert_shows_same_values(lambda package: make(package, package.nn.utils.rnn))
 
 
 def test_dtypes_of_padding():
@@ -190,7 +185,7 @@ def test_dtypes_of_padding():
             pad(package.arange(6).reshape(2, 3)),
         ]
 
-    both(run)
+    assert_shows_same_values(run)
 
 
 def test_packed_sequences_convert():

@@ -81,13 +81,13 @@ def test_named_tuples_need_a_name_to_become_text():
     ],
 )
 def test_flatten_up_to_agrees(tree, other):
-    def outcome(module):
+    def results(module):
         try:
             return module.tree_structure(tree).flatten_up_to(other)
         except ValueError as e:
             return str(e).partition(";")[0]
 
-    assert outcome(pytree) == outcome(reference)
+    assert results(pytree) == results(reference)
 
 
 def test_map():

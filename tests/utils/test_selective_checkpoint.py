@@ -5,9 +5,8 @@ import logging
 import re
 
 import pytest
-import torch as reference
 
-import ftorch as torch
+from ..oracle import assert_shows_same, neutral, unchanged
 
 
 @pytest.fixture(autouse=True)
@@ -17,18 +16,9 @@ def no_handler_on_pytorchs_log():
     logging.getLogger("LoggingTensor").propagate = True
 
 
-def both(program):
-    """What a program gives with both packages, which must be the same."""
-    results = []
-    for package in (reference, torch):
-        package.manual_seed(0)
-        try:
-            results.append(program(package, package.utils.checkpoint))
-        except Exception as e:  # noqa: BLE001
-            results.append((type(e).__name__, str(e).replace("ftorch", "torch")))
-    expected, ours = results
-    assert ours == expected
-    return expected
+def checkpoint_shows_same(program):
+    """What a program of a package and its ``utils.checkpoint`` gives, which must be the same for both."""
+    return assert_shows_same(lambda t: program(t, t.utils.checkpoint), show=unchanged, text=neutral, seed=0, ignored=None)
 
 
 def recompute_log(t, ck, policy, function, **options):
@@ -74,7 +64,7 @@ def test_listed_results_are_kept(kept):
         ops = [o.Tensor if name == "mul" else o.default for name, o in overloads.items()]
         return recompute_log(t, ck, ops, layers)
 
-    both(program)
+    checkpoint_shows_same(program)
 
 
 @pytest.mark.parametrize("answer", ["MUST_SAVE", "PREFER_SAVE", "MUST_RECOMPUTE", True, False])
@@ -88,7 +78,7 @@ def test_policies(answer):
 
         return recompute_log(t, ck, policy, layers), asked
 
-    both(program)
+    checkpoint_shows_same(program)
 
 
 def test_views_and_inplace():
@@ -98,7 +88,7 @@ def test_views_and_inplace():
         return (y[1:] * x[:2]).sin().view(-1).cos()
 
     for name in "t", "clone", "slice", "sin", "view":
-        both(
+        checkpoint_shows_same(
             lambda t, ck, name=name: recompute_log(
                 t, ck, lambda context, op, *a, **k: str(op).split(".")[1] == name, function
             )[1]
@@ -110,16 +100,16 @@ def test_several_results():
         values, order = x.sort()
         return (values * order).exp()
 
-    both(lambda t, ck: recompute_log(t, ck, [t.ops.aten.sort.default], function))
+    checkpoint_shows_same(lambda t, ck: recompute_log(t, ck, [t.ops.aten.sort.default], function))
 
 
 def test_misuse_of_policies():
     def contexts(policy):
         return lambda t, ck: ck.create_selective_checkpoint_contexts(policy(t))
 
-    assert both(contexts(lambda t: [t.ops.aten.mm]))[0] == "ValueError"
-    assert both(contexts(lambda t: ["mm"]))[0] == "ValueError"
-    assert both(contexts(lambda t: 3))[0] == "TypeError"
+    assert checkpoint_shows_same(contexts(lambda t: [t.ops.aten.mm]))[0] == "ValueError"
+    assert checkpoint_shows_same(contexts(lambda t: ["mm"]))[0] == "ValueError"
+    assert checkpoint_shows_same(contexts(lambda t: 3))[0] == "TypeError"
 
 
 def test_backward_errors():
@@ -169,8 +159,8 @@ def test_backward_errors():
         return [round(g, 4) for g in x.grad.tolist()]
 
     for program in differing, more, twice, written:
-        assert both(program)[0] == "RuntimeError"
-    assert isinstance(both(functools.partial(written, allow_cache_entry_mutation=True)), list)
+        assert checkpoint_shows_same(program)[0] == "RuntimeError"
+    assert isinstance(checkpoint_shows_same(functools.partial(written, allow_cache_entry_mutation=True)), list)
 
 
 # --- groups, debugging, devices -------------------------------------------------------------
@@ -200,7 +190,7 @@ def test_groups():
                 seen.append(re.sub("<.*>", "", str(e)))
         return seen, [round(g, 4) for g in x.grad.tolist()], ck.GraphExecGroup._get_current_group()
 
-    both(program)
+    checkpoint_shows_same(program)
 
 
 def test_debug_shows_the_ops_of_both_runs():
@@ -223,9 +213,9 @@ def test_debug_shows_the_ops_of_both_runs():
             "in original" in text, "in recompute" in text, type(cause).__name__,
         )
 
-    assert all(both(program)[0])
-    both(functools.partial(program, setting=False))
-    assert all(both(functools.partial(program, setting=True, debug=False))[0])
+    assert all(checkpoint_shows_same(program)[0])
+    checkpoint_shows_same(functools.partial(program, setting=False))
+    assert all(checkpoint_shows_same(functools.partial(program, setting=True, debug=False))[0])
 
 
 def test_debug_excludes_contexts():
@@ -234,7 +224,7 @@ def test_debug_excludes_contexts():
         x = t.ones(2, requires_grad=True)
         ck.checkpoint(t.sin, x, use_reentrant=False, debug=True, context_fn=keep)
 
-    assert both(program)[0] == "ValueError"
+    assert checkpoint_shows_same(program)[0] == "ValueError"
 
 
 def test_default_device_type():
@@ -248,4 +238,4 @@ def test_default_device_type():
         kind._default_device_type = None
         return seen
 
-    both(program)
+    checkpoint_shows_same(program)

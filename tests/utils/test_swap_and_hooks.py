@@ -12,7 +12,7 @@ import torch as reference
 import ftorch as torch
 
 
-def both(program):
+def gives_same(program):
     """What a program gives with both packages, which must be the same, with its warnings."""
     results = []
     for package in (reference, torch):
@@ -57,7 +57,7 @@ def test_swapping(make):
         t.utils.swap_tensors(first, second)
         return [*seen, described(first), described(second)]
 
-    both(program)
+    gives_same(program)
 
 
 def test_a_module_sees_what_was_swapped():
@@ -68,7 +68,7 @@ def test_a_module_sees_what_was_swapped():
         out.backward()
         return out.tolist(), layer.weight.grad.tolist(), layer.state_dict()["weight"].tolist()
 
-    both(program)
+    gives_same(program)
 
 
 def test_swapping_refused():
@@ -93,7 +93,7 @@ def test_swapping_refused():
     for refused in (
         lambda t: weakly(t, 0), lambda t: weakly(t, 1), slots, between_forward_and_backward
     ):
-        assert both(refused)[0][0] == "RuntimeError"
+        assert gives_same(refused)[0][0] == "RuntimeError"
 
 
 def test_set_module():
@@ -104,8 +104,8 @@ def test_set_module():
         t.utils.set_module(Own, "somewhere")
         return repr(Own)
 
-    assert "somewhere" in both(program)[0]
-    assert both(lambda t: t.utils.set_module(int, 3))[0][0] == "TypeError"
+    assert "somewhere" in gives_same(program)[0]
+    assert gives_same(lambda t: t.utils.set_module(int, 3))[0][0] == "TypeError"
 
 
 def loud(grad):
@@ -130,7 +130,7 @@ def test_hooks_that_are_not_saved():
         for saved in x, p, {"x": x.detach()}:  # only the first one loses a hook with a word
             t.save(saved, io.BytesIO())
 
-    assert len(both(program)[1]) == 2
+    assert len(gives_same(program)[1]) == 2
 
 
 def test_backward_hooks_made_by_hand():
@@ -151,7 +151,7 @@ def test_backward_hooks_made_by_hand():
         hook.setup_output_hook(a * n).sum().backward()
         return seen, x.grad.tolist()
 
-    both(program)
+    gives_same(program)
 
 
 # --- throughput ------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_throughput(threads):
             tuple(bench.run_once(t.ones(1, 2, dtype=t.double)).shape),
         )
 
-    assert both(program)[0][0] == 7
-    assert both(lambda t: t.utils.ThroughputBenchmark(abs).benchmark())[0][0] == "RuntimeError"
+    assert gives_same(program)[0][0] == 7
+    assert gives_same(lambda t: t.utils.ThroughputBenchmark(abs).benchmark())[0][0] == "RuntimeError"
 
 
 def test_throughput_of_all_inputs_in_several_threads(tmp_path):
@@ -206,5 +206,5 @@ def test_times_as_text():
         text = t.utils.throughput_benchmark.format_time
         return [text(3), text(3e3), text(time_ms=2.5), text(time_ms=1e4), text(time_s=0.5), text(0)]
 
-    both(program)
-    assert both(lambda t: t.utils.throughput_benchmark.format_time(1, 2))[0][0] == "AssertionError"
+    gives_same(program)
+    assert gives_same(lambda t: t.utils.throughput_benchmark.format_time(1, 2))[0][0] == "AssertionError"

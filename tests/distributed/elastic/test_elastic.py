@@ -15,7 +15,7 @@ import torch as pt
 import ftorch as ft
 
 
-def both(name):
+def modules(name):
     return [importlib.import_module(f"{t.__name__}.distributed.elastic.{name}") for t in (ft, pt)]
 
 
@@ -27,7 +27,7 @@ def attempt(function, *args, **kwargs):
 
 
 def test_records():
-    mine, theirs = both("events")
+    mine, theirs = modules("events")
     texts = []
     for e in (mine, theirs):
         event = e.Event("start", e.EventSource.AGENT, 3, {"n": 1, "x": None})
@@ -40,7 +40,7 @@ def test_records():
 
 def test_measures():
     found = []
-    for m in both("metrics"):
+    for m in modules("metrics"):
         class Kept(m.MetricHandler):
             rows: list = []
 
@@ -66,18 +66,18 @@ def test_measures():
     "text", ["", None, "a:1", "a", "[::1]:80", "[::1]", "a:b", "a:70000", "a b:1", " h:29400 ", "::1", "a:"]
 )
 def test_endpoints(text):
-    mine, theirs = both("rendezvous.utils")
+    mine, theirs = modules("rendezvous.utils")
     assert attempt(mine.parse_rendezvous_endpoint, text, 5) == attempt(theirs.parse_rendezvous_endpoint, text, 5)
 
 
 @pytest.mark.parametrize("text", ["", "a=1,b=x=y", "a", "=1", "a=", " a = 1 , b=2"])
 def test_options(text):
-    mine, theirs = both("rendezvous.utils")
+    mine, theirs = modules("rendezvous.utils")
     assert attempt(mine._parse_rendezvous_config, text) == attempt(theirs._parse_rendezvous_config, text)
 
 
 def test_parameters():
-    mine, theirs = both("rendezvous.api")
+    mine, theirs = modules("rendezvous.api")
     values = {"a": "yes", "b": "0", "c": 1, "d": True, "e": "what", "f": "12", "g": 3, "h": 5.5}
     pairs = [m.RendezvousParameters("x", "h", "job", 1, 2, **values) for m in (mine, theirs)]
     for key in (*values, "none"):
@@ -90,7 +90,7 @@ def test_parameters():
 
 def test_a_static_meeting():
     registry = importlib.import_module("ftorch.distributed.elastic.rendezvous.registry")
-    api, distributed = both("rendezvous.api")[0], both("utils.distributed")[0]
+    api, distributed = modules("rendezvous.api")[0], modules("utils.distributed")[0]
     port, out = distributed.get_free_port(), {}
 
     def meet(rank):
@@ -112,7 +112,7 @@ def test_a_static_meeting():
 
 
 def test_meetings_at_a_store():
-    store, meetings, out = ft.distributed.HashStore(), both("utils.store")[0], {}
+    store, meetings, out = ft.distributed.HashStore(), modules("utils.store")[0], {}
 
     def meet(rank):
         out[rank] = meetings.synchronize(store, f"d{rank}".encode(), rank, 3, "k", timeout=30)
@@ -128,7 +128,7 @@ def test_meetings_at_a_store():
 
 
 def test_samplers_and_epochs():
-    mine, theirs = both("utils.data")
+    mine, theirs = modules("utils.data")
     for start in (0, 3, 7):
         for rank in range(3):
             samplers = [m.ElasticDistributedSampler(list(range(10)), 3, rank, start) for m in (mine, theirs)]
@@ -145,7 +145,7 @@ def test_samplers_and_epochs():
 
 
 def test_macros():
-    mine, theirs = both("utils")
+    mine, theirs = modules("utils")
     args = ["--r", mine.macros.local_rank, "$x ${local_rank}", 3]
     assert mine.macros.substitute(args, "1") == theirs.macros.substitute(args, "1")
     assert attempt(mine.get_env_variable_or_raise, "NOT_SET_AT_ALL") == (
@@ -165,7 +165,7 @@ def _late(pid_queue, requests):
 
 
 def test_a_late_worker_is_killed():
-    timer = both("timer")[0]
+    timer = modules("timer")[0]
     context = multiprocessing.get_context("spawn")
     requests, pids = context.Queue(), context.Queue()
     server = timer.LocalTimerServer(requests, max_interval=0.1)

@@ -473,20 +473,20 @@ def test_a_call_that_came_is_made_again_without_its_pass(monkeypatch):
     monkeypatch.setattr(numpy_calls, "call", lambda *given: asked.append(given) or kernel_calls(*given))
     rng = np.random.default_rng(0)
 
-    def check(x):
+    def assert_agrees(x):
         (found,) = step(x, (x.shape,))
         np.testing.assert_allclose(found, pt.from_numpy(x.copy()).softmax(1).numpy(), rtol=1e-6)
 
     for count, shape in enumerate([(4, 50), (4, 51), (5, 50)], 1):
         for _ in range(3):
-            check(rng.normal(size=shape).astype(np.float32))
+            assert_agrees(rng.normal(size=shape).astype(np.float32))
         assert len(asked) == count
-    check(rng.normal(size=(50, 4)).astype(np.float32).T)  # not dense
-    check(rng.normal(size=(8, 50)).astype(np.float32)[::2])
+    assert_agrees(rng.normal(size=(50, 4)).astype(np.float32).T)  # not dense
+    assert_agrees(rng.normal(size=(8, 50)).astype(np.float32)[::2])
     assert len(asked) == 5
-    check(rng.normal(size=(4, 50)).astype(np.float32))
+    assert_agrees(rng.normal(size=(4, 50)).astype(np.float32))
     for columns in range(60, 100):  # they do not pile up
-        check(rng.normal(size=(columns, 7)).astype(np.float32))
+        assert_agrees(rng.normal(size=(columns, 7)).astype(np.float32))
 
 
 def test_sizes_behind_the_arrays_are_part_of_a_call():

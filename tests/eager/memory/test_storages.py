@@ -2,31 +2,22 @@
 
 import copy
 import os
-import warnings
 
 import numpy as np
 import pytest
-import torch as reference
 
 import ftorch as torch
+from tests.oracle import assert_shows_same, name_of, neutral
 
 DTYPES = ["float32", "int16", "bool", "float64", "complex64", "uint8"]
 
 
-def outcome(call, package):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = call(package)
-        except Exception as e:  # noqa: BLE001  (compared with PyTorch's)
-            return type(e).__name__, str(e).replace("ftorch", "torch")
-    if hasattr(found, "tolist"):
-        return str(getattr(found, "dtype", "")).rpartition(".")[2], found.tolist()
-    return found
+def _values(found):
+    return (name_of(getattr(found, "dtype", "")), found.tolist()) if hasattr(found, "tolist") else found
 
 
 def same(call):
-    assert outcome(call, torch) == outcome(call, reference)
+    assert_shows_same(call, show=_values, text=neutral)
 
 
 @pytest.mark.parametrize("typed", [True, False])

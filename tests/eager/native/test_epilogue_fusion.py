@@ -40,7 +40,7 @@ def taken(monkeypatch):
     return found
 
 
-def check(taken, codes, function, *operands):
+def assert_taken(taken, codes, function, *operands):
     """The function's products make these steps, and nothing else is in its program; it gives what XLA gives."""
     mine = jax.jit(rewritten(function))(*operands)
     assert taken == codes
@@ -62,7 +62,7 @@ def test_every_step(taken, m, n, k, transposed):
     b = random(n, k) if transposed else random(k, n)
     codes = [[ADD, MULTIPLY, RECTIFY, MULTIPLY, SUBTRACT, MASK]]
     operands = random(m, k), b, random(n), random(m, 1), random(m, n), random(m, n)
-    check(taken, codes, function, *operands)
+    assert_taken(taken, codes, function, *operands)
     assert str(jax.make_jaxpr(rewritten(function))(*operands)).count(" mul ") == 0
 
 
@@ -70,7 +70,7 @@ def test_a_bias_of_each_model(taken):
     def function(x, w, b):
         return relu(jnp.einsum("bi,eoi->ebo", x, w) + b[:, None])
 
-    check(taken, [[ADD, RECTIFY]], function, random(24, 32), random(5, 40, 32), random(5, 40))
+    assert_taken(taken, [[ADD, RECTIFY]], function, random(24, 32), random(5, 40, 32), random(5, 40))
 
 
 def test_what_nobody_reads_is_no_user(taken):
@@ -79,7 +79,7 @@ def test_what_nobody_reads_is_no_user(taken):
         jnp.exp(y).sum()  # a loss of which the gradient is wanted
         return relu(y)
 
-    check(taken, [[RECTIFY]], function, random(30, 20), random(20, 40))
+    assert_taken(taken, [[RECTIFY]], function, random(30, 20), random(20, 40))
 
 
 def test_a_factor_that_is_made_behind_the_product(taken):
@@ -87,7 +87,7 @@ def test_a_factor_that_is_made_behind_the_product(taken):
         y = x @ w
         return y * jnp.broadcast_to(jnp.reshape(jnp.float32(1.0), ()) / jnp.float32(640.0), y.shape)
 
-    check(taken, [[MULTIPLY]], function, random(30, 20), random(20, 40))
+    assert_taken(taken, [[MULTIPLY]], function, random(30, 20), random(20, 40))
 
 
 def test_results_in_another_order(taken):
@@ -95,7 +95,7 @@ def test_results_in_another_order(taken):
         return jnp.einsum("bthd,bshd->bhts", q, k) * 0.1 + bias[:, None, None]
 
     q, k = random(2, 17, 4, 32), random(2, 19, 4, 32)
-    check(taken, [[MULTIPLY, ADD]], function, q, k, random(2, 19))
+    assert_taken(taken, [[MULTIPLY, ADD]], function, q, k, random(2, 19))
 
 
 def test_nan_and_zeros(taken):

@@ -30,7 +30,7 @@ def compiled(function, *operands, donated=None):
     return found, text.count("ffi_call[")
 
 
-def check(function, *operands, donated=None, calls=1):
+def assert_fused(function, *operands, donated=None, calls=1):
     expected = jax.jit(function)(*operands)
     found, count = compiled(function, *operands, donated=donated)
     assert count == calls
@@ -51,7 +51,7 @@ def adam(state, g, rate):
 @pytest.mark.parametrize("donated", [None, 0])
 def test_a_step_of_an_optimizer(rate, donated):
     p, m, v, g = arrays(4)
-    check(adam, (p, m, v * v), g, np.float32(rate), donated=donated)
+    assert_fused(adam, (p, m, v * v), g, np.float32(rate), donated=donated)
 
 
 def test_every_operation():
@@ -62,21 +62,21 @@ def test_every_operation():
     x, y = arrays(2)
     x[0, :4], y[0, :4] = (np.nan, 0, -0.0, 1), (1, 0, 3, np.nan)
     for s in (0.5, 2):
-        check(function, x, y, np.float32(s))
+        assert_fused(function, x, y, np.float32(s))
 
 
 def test_results_take_the_place_of_what_is_read_later():
     """Each result lies where an operand is that other steps still need."""
     p, m, v = arrays(3)
-    check(lambda s: (s[1] * 2 - s[2], s[0] + s[2], s[0] - s[1]), (p, m, v), donated=0)
-    check(lambda s: (s[0] + s[1], (s[0] + s[1]) * s[1] + s[0]), (p, m), donated=0)
+    assert_fused(lambda s: (s[1] * 2 - s[2], s[0] + s[2], s[0] - s[1]), (p, m, v), donated=0)
+    assert_fused(lambda s: (s[0] + s[1], (s[0] + s[1]) * s[1] + s[0]), (p, m), donated=0)
 
 
 def test_a_constant_in_the_place_of_what_is_donated():
     """JAX lays results over donated memory that are no steps' as well."""
     p, m = arrays(2)
     function = lambda s: (jnp.float32(3.0), s[2] + 1, s[0] * s[1], s[0] - s[1])  # noqa: E731
-    check(function, (p, m, np.float32(1), np.float32(2)), donated=0)
+    assert_fused(function, (p, m, np.float32(1), np.float32(2)), donated=0)
 
 
 def test_donated_memory_is_taken():

@@ -32,7 +32,7 @@ def calls(function, *operands):
     return str(jax.make_jaxpr(rewritten(function))(*operands)).count("ffi_call[")
 
 
-def both(function, *operands, native_calls=1):
+def with_and_without_kernels(function, *operands, native_calls=1):
     """Results with this package's kernels and with XLA's."""
     assert calls(function, *operands) == native_calls
     return jax.jit(rewritten(function))(*operands), jax.jit(function)(*operands)
@@ -194,7 +194,7 @@ def test_second_gradients(name):
 )
 def test_sums_of_what_lies_in_memory(shape, axes):
     x = random(*shape)
-    mine, plain = both(lambda x: lax.reduce_sum(x, axes), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.reduce_sum(x, axes), x)
     assert mine.shape == plain.shape
     np.testing.assert_allclose(mine, x.astype(np.float64).sum(axes), rtol=1e-5, atol=1e-4)
 
@@ -241,7 +241,7 @@ def test_lines_of_a_few_numbers_are_joined_half_with_half(count, name, dtype):
 
 def test_sums_over_other_dimensions_follow():
     x = random(8, 16, 20, 20)
-    mine, plain = both(lambda x: lax.reduce_sum(x, (0, 2, 3)), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.reduce_sum(x, (0, 2, 3)), x)
     np.testing.assert_allclose(mine, plain, rtol=1e-5, atol=1e-3)
 
 
@@ -277,7 +277,7 @@ def test_slices_are_taken(shape, dim, count, dtype):
     index_dtype = "int32" if dtype == "bool" else "int64"
     x = jnp.asarray(random(*shape) * 3).astype(dtype)
     index = rng.integers(-2, shape[dim] + 2, count).astype(index_dtype)  # those outside: the first and the last
-    mine, plain = both(lambda x, i: jnp.take(x, i, axis=dim, mode="clip"), x, index)
+    mine, plain = with_and_without_kernels(lambda x, i: jnp.take(x, i, axis=dim, mode="clip"), x, index)
     np.testing.assert_array_equal(mine, plain)
 
 
@@ -287,16 +287,16 @@ def test_slices_are_added(shape, dim, count, dtype):
     x, index = (random(*shape) * 9).astype(dtype), rng.integers(-2, shape[dim] + 2, count)
     updates = (9 * random(*shape[:dim], *count, *shape[dim + 1 :])).astype(dtype)
     put = lambda x, i, y: x.at[(slice(None),) * dim + (i,)].add(y, mode="drop", wrap_negative_indices=False)  # noqa: E731
-    mine, plain = both(put, x, index, updates)
+    mine, plain = with_and_without_kernels(put, x, index, updates)
     np.testing.assert_allclose(mine, plain, rtol=1e-6, atol=1e-4)
 
 
 def test_many_rows_are_shared_between_threads():
     x, index, y = random(700, 64), rng.integers(-5, 705, 30000), random(30000, 64)
     put = lambda x, i, y: x.at[i].add(y, mode="drop", wrap_negative_indices=False)  # noqa: E731
-    mine, plain = both(put, x, index, y)
+    mine, plain = with_and_without_kernels(put, x, index, y)
     np.testing.assert_array_equal(mine, plain)
-    mine, plain = both(lambda x, i: jnp.take(x, i, axis=0, mode="clip"), x, index)
+    mine, plain = with_and_without_kernels(lambda x, i: jnp.take(x, i, axis=0, mode="clip"), x, index)
     np.testing.assert_array_equal(mine, plain)
 
 
@@ -317,8 +317,8 @@ def test_an_index_for_each_element_is_read_where_it_lies(shape, dim, whole, repe
     index = rng.integers(0, shape[dim], [n if d == dim or not repeats else 1 for d, n in enumerate(whole)])
     take = lambda x, i: take_along(x, jnp.broadcast_to(i, whole), dim)  # noqa: E731
     put = lambda x, i, y: put_along("add", x, jnp.broadcast_to(i, whole), y, dim)  # noqa: E731
-    np.testing.assert_array_equal(*both(take, x, index))
-    np.testing.assert_allclose(*both(put, x, index, src), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(*with_and_without_kernels(take, x, index))
+    np.testing.assert_allclose(*with_and_without_kernels(put, x, index, src), rtol=1e-5, atol=1e-5)
     for function, operands in ((take, (x, index)), (put, (x, index, src))):
         text = jax.jit(rewritten(function)).lower(*operands).compile().as_text()
         assert " broadcast(" not in text and " convert(" not in text
@@ -359,11 +359,11 @@ def test_bags_are_one_call_also_mapped():
     w, i = random(2, 90, 20), rng.integers(-3, 95, (2, 6, 5, 9))  # outside are the first and the last
     mapped = jax.vmap(bags)
     exact = w[np.arange(2)[:, None, None], np.clip(i[:, 0], 0, 89)].mean(2)
-    for result in both(mapped, w, i[:, 0]):
+    for result in with_and_without_kernels(mapped, w, i[:, 0]):
         np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-6)
     shared = jax.vmap(bags, (None, 1), 1)
     assert "[5,90,20]" not in str(jax.make_jaxpr(shared)(w[0], i[0]))  # the table is not repeated
-    for result in both(shared, w[0], i[0]):
+    for result in with_and_without_kernels(shared, w[0], i[0]):
         np.testing.assert_allclose(result, w[0][np.clip(i[0], 0, 89)].mean(2), rtol=1e-5, atol=1e-6)
 
 

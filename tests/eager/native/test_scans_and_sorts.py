@@ -37,7 +37,7 @@ def calls(function, *operands):
     return str(jax.make_jaxpr(rewritten(function))(*operands)).count("ffi_call[")
 
 
-def both(function, *operands, native_calls=1):
+def with_and_without_kernels(function, *operands, native_calls=1):
     """Results with this package's kernels and with XLA's."""
     assert calls(function, *operands) == native_calls
     return jax.jit(rewritten(function))(*operands), jax.jit(function)(*operands)
@@ -51,7 +51,7 @@ def both(function, *operands, native_calls=1):
 @pytest.mark.parametrize("shape, axis", [*SHAPES, ((37, 50), 1), ((19, 20, 2), 1)])
 def test_sums_of_complex_numbers(shape, axis, dtype, reverse):
     x = (draw(shape, "float64", special=False) + 1j * draw(shape, "float64", special=False)).astype(dtype)
-    mine, _ = both(lambda x: lax.cumsum(x, axis, reverse=reverse), x)
+    mine, _ = with_and_without_kernels(lambda x: lax.cumsum(x, axis, reverse=reverse), x)
     turned = np.flip(x, axis) if reverse else x
     exact = np.cumsum(turned.astype(complex), axis)
     np.testing.assert_allclose(mine, np.flip(exact, axis) if reverse else exact, rtol=1e-6, atol=1e-6)
@@ -69,7 +69,7 @@ def test_sums_of_complex_numbers(shape, axis, dtype, reverse):
 def test_cumulative_functions(shape, axis, name, dtype, reverse):
     x = draw(shape, dtype, special="max" in name or "min" in name)
     scan = lambda x: getattr(lax, name)(x, axis, reverse=reverse)  # noqa: E731
-    mine, plain = both(scan, x)
+    mine, plain = with_and_without_kernels(scan, x)
     np.testing.assert_allclose(mine, plain, rtol=2e-4 if dtype == "float32" else 1e-9, atol=1e-4)
 
 
@@ -103,7 +103,7 @@ def test_gradients_of_cumulative_functions(name):
 
 def test_overflowing_integers_wrap():
     x = np.array([np.iinfo(np.int64).max, 1, 1], np.int64)
-    mine, plain = both(lambda x: lax.cumsum(x, 0), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.cumsum(x, 0), x)
     assert (mine == plain).all()
 
 
@@ -129,13 +129,13 @@ def test_cumulative_extrema_and_where_they_are(shape, axis, name, dtype):
 @pytest.mark.parametrize("shape, axis", [*SHAPES, ((100_000,), 0)])
 def test_sorted_integers(shape, axis, spread):
     x = rng.integers(-spread, spread, shape)
-    mine, plain = both(lambda x: lax.sort(x, dimension=axis, is_stable=False), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.sort(x, dimension=axis, is_stable=False), x)
     assert (mine == plain).all()
 
 
 def test_digits_of_the_low_half_count_where_it_does_not_ascend():
     x = np.arange(1000)[::-1] | (rng.integers(0, 2, 1000) << 40)
-    mine, plain = both(lambda x: lax.sort(x, is_stable=False), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.sort(x, is_stable=False), x)
     assert (mine == plain).all()
 
 
@@ -171,7 +171,7 @@ def test_the_largest_elements(length, k, lines):
         x = draw(x.shape, np.float32)
     elif lines != "random":
         x = np.sort(x)[:, :: 1 if lines == "ascending" else -1].copy()
-    mine, plain = both(lambda x: lax.top_k(x, k), x)
+    mine, plain = with_and_without_kernels(lambda x: lax.top_k(x, k), x)
     for a, b in zip(mine, plain, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -233,7 +233,7 @@ def test_rows_are_taken_as_rows(shape, dim, count, repeats, dtype):
     index, expand = _index(shape, dim, count, repeats)
     take = lambda x, i: take_along(x, expand(i), dim)  # noqa: E731
     x = draw(shape, dtype)
-    mine, plain = both(take, x, index, native_calls=0)
+    mine, plain = with_and_without_kernels(take, x, index, native_calls=0)
     np.testing.assert_array_equal(mine, plain)
     left = [d for d in range(len(shape)) if d not in (dim, *repeats)]
     assert _numbers(take, x, index).replace(",)", ")").startswith(f"operand_batching_dims=({', '.join(map(str, left))}")
@@ -247,7 +247,7 @@ def test_rows_are_put_as_rows(shape, dim, count, repeats, method):
     put = lambda x, i, src: put_along(method, x, expand(i), src, dim)  # noqa: E731
     src = rng.standard_normal([count if d == dim else n for d, n in enumerate(shape)])
     x = rng.standard_normal(shape)
-    mine, plain = both(put, x, index, src, native_calls=0)
+    mine, plain = with_and_without_kernels(put, x, index, src, native_calls=0)
     np.testing.assert_allclose(mine, plain, rtol=1e-12)
     assert f"operand_batching_dims={tuple(d for d in range(len(shape)) if d not in (dim, *repeats))}" in str(
         jax.make_jaxpr(rewritten(put))(x, index, src)
@@ -283,7 +283,7 @@ def test_what_is_to_be_computed_once_is_a_call(dtype):
         return doubled * kept
 
     x = jnp.asarray(rng.integers(0, 2, (5, 7))).astype(dtype)
-    mine, plain = both(function, x, native_calls=2)
+    mine, plain = with_and_without_kernels(function, x, native_calls=2)
     assert (mine == plain).all() and mine.dtype == plain.dtype
 
 
@@ -291,7 +291,7 @@ def test_keys_of_random_numbers_are_left_to_xla():
     def function(seed):
         return jax.random.uniform(computed_once(jax.random.key(seed)), (3,))
 
-    mine, plain = both(function, 1, native_calls=0)
+    mine, plain = with_and_without_kernels(function, 1, native_calls=0)
     assert (mine == plain).all()
 
 

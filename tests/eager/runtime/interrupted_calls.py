@@ -68,12 +68,12 @@ def accumulation():
         _near(w.grad, 2 * np.e)
         _near(v.grad, 2 * np.e)
 
-    def check():
+    def assert_once():
         _near(w.grad, 0, np.e, 2 * np.e)
         _near(v.grad, 0, np.e, 2 * np.e)
         _near(w, 1)
 
-    return call, check, _nothing
+    return call, assert_once, _nothing
 
 
 def transforms():
@@ -209,12 +209,12 @@ def files():
         torch.save({"x": torch.full((3,), float(values[-1]))}, path)
         _near(torch.load(path)["x"], values[-1])
 
-    def check():
+    def assert_once():
         _near(torch.load(path)["x"], *values[-2:])
         leftover = [name for name in os.listdir(folder) if name != "x.pt"]
         assert not leftover
 
-    return call, check, lambda: shutil.rmtree(folder, ignore_errors=True)
+    return call, assert_once, lambda: shutil.rmtree(folder, ignore_errors=True)
 
 
 def distributed_checkpoints():

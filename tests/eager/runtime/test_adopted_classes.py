@@ -127,7 +127,7 @@ def test_what_compares_sizes_keeps_its_own_class_where_they_are_equal():
 def test_a_kernel_that_means_something_else_where_sizes_are_equal_keeps_its_own_class():
     """A right side of as many vectors as there are matrices is one of vectors, else a matrix."""
 
-    def both(a_shape, b_shape):
+    def product_and_sum(a_shape, b_shape):
         rng = np.random.default_rng(sum(a_shape))
         a, b = rng.standard_normal(a_shape) + 9 * np.eye(a_shape[-1]), rng.standard_normal(b_shape)
         ours = torch.linalg.solve(torch.tensor(a), torch.tensor(b))
@@ -136,10 +136,10 @@ def test_a_kernel_that_means_something_else_where_sizes_are_equal_keeps_its_own_
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9, atol=1e-12)
 
     for n in (5, 7, 9):
-        both((n + 11, n, n), (n, n + 4))
+        product_and_sum((n + 11, n, n), (n, n + 4))
     for n in (6, 8, 10):
-        both((n, n, n), (n, n))
-        both((n + 3, n, n), (n + 3, n))
+        product_and_sum((n, n, n), (n, n))
+        product_and_sum((n + 3, n, n), (n + 3, n))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])

@@ -185,13 +185,13 @@ def test_plans_of_a_class_are_those_made_alone(make, monkeypatch):
     """What follows from the signature is not found out again for each size, and is the same."""
     pairs, of_class = [], class_plans.of_class
 
-    def both(op, operands, static):
+    def compared_plan(op, operands, static):
         plan = of_class(op, operands, static)
         if plan is not None:
             pairs.append((plan, planning.build(op, operands, static, by_class=False)))
         return plan
 
-    monkeypatch.setattr(class_plans, "of_class", both)
+    monkeypatch.setattr(class_plans, "of_class", compared_plan)
     results = [make(n) for n in (150, 157, 164, 171)]
     assert pairs and len(results) == 4
     for plan, alone in pairs:
@@ -438,14 +438,14 @@ REGIMES = {
 def test_kernels_that_compare_or_refuse_sizes_have_classes(name, monkeypatch):
     """Each way that a kernel goes is a class; what it refuses at other sizes raises PyTorch's error still."""
 
-    def outcome(lib, n):
+    def values_of(lib, n):
         try:
             return REGIMES[name](lib, n).numpy()
         except RuntimeError as error:
             return str(error)
 
     def compare(n):
-        mine, theirs = outcome(torch, n), outcome(oracle, n)
+        mine, theirs = values_of(torch, n), values_of(oracle, n)
         if isinstance(theirs, str):
             assert mine == theirs
         else:
@@ -524,7 +524,7 @@ def test_new_sizes_are_planned_by_their_class_whatever_says_the_layout(name, mon
 def test_sizes_that_do_not_fit_raise_after_others_were_planned():
     """A kernel's checks are asked, too, where a plan is made after another's."""
 
-    def outcome(lib, n, width):
+    def values_of(lib, n, width):
         x = lib.linspace(0, 1, 2 * 3 * n * n).reshape(2, 3, n, n)
         try:
             return [
@@ -548,7 +548,7 @@ def test_sizes_that_do_not_fit_raise_after_others_were_planned():
         (67, 25),
         (20, 31),
     ):
-        mine, theirs = outcome(torch, n, width), outcome(oracle, n, width)
+        mine, theirs = values_of(torch, n, width), values_of(oracle, n, width)
         if isinstance(theirs, str):
             assert mine == theirs
         else:

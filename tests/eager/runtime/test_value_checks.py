@@ -130,7 +130,7 @@ def test_bounds_and_checks_agree(name):
     """Few values that are known are looked at in C; PyTorch says which pass, and what is said of the others."""
     call, right, wrong = BOUNDED[name]
 
-    def outcome(t, value):
+    def error_of(t, value):
         given = t.tensor(value) if isinstance(value, list) else value
         try:
             return call(t, given).tolist()
@@ -139,7 +139,7 @@ def test_bounds_and_checks_agree(name):
 
     for value in (*right, *wrong, *right):
         for _ in range(3):  # the plan is known from the second on
-            assert outcome(ft, value) == outcome(pt, value)
+            assert error_of(ft, value) == error_of(pt, value)
 
 
 @pytest.mark.skipif(call_op.in_c is None, reason="without a compiler")

@@ -7,15 +7,16 @@ import pytest
 import torch
 
 import ftorch
+from tests.oracle import shown
 
 
-def outcome(library, program):
+def drawn(library, program):
     """What a program gives: a tensor's properties, or the text of its error."""
-    library.manual_seed(5)
-    try:
-        result = eval(program, {"torch": library})  # the programs below
-    except Exception as error:
-        return type(error).__name__, re.split("one of|\n", str(error))[0]
+    return shown(library, lambda t: eval(program, {"torch": t}),  # the programs below
+                 _properties, lambda e: re.split("one of|\n", str(e))[0], seed=5, ignored=None)
+
+
+def _properties(result):
     if not hasattr(result, "stride"):
         return result
     values = None
@@ -274,7 +275,7 @@ torch.rand(3,device="cpu",generator=torch.default_generator)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_give_what_pytorch_gives(program):
-    found, expected = outcome(ftorch, program), outcome(torch, program)
+    found, expected = drawn(ftorch, program), drawn(torch, program)
     if isinstance(expected, tuple) and expected[0].endswith("Error"):
         assert found[0] == expected[0]
         assert expected[1].startswith(found[1])

@@ -36,7 +36,7 @@ def close(a, b, tolerance=1e-5):
         assert a == b
 
 
-def check(function, make, calls=3, graphs=1):
+def assert_compiles(function, make, calls=3, graphs=1):
     """A compiled function does what the function does, to the same arguments, by one program."""
     compiled = torch.compile(function)
     for i in range(calls):
@@ -89,7 +89,7 @@ def two():
     lambda x, y: x.to(torch.float64).sum(0, keepdim=True).half(),
 ])
 def test_results_and_writes(function):
-    check(function, two)
+    assert_compiles(function, two)
 
 
 def grads():
@@ -422,7 +422,7 @@ def test_autocast():
         with torch.autocast("cpu", torch.bfloat16):
             return net(x).relu(), x @ x.T
 
-    check(lambda x, y: function(x), two)
+    assert_compiles(lambda x, y: function(x), two)
     compiled = torch.compile(net)
     x = torch.randn(2, 4)
     assert compiled(x).dtype is torch.float32

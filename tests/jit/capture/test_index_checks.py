@@ -30,7 +30,7 @@ def test_indices_out_of_range_raise(name):
     function = FUNCTIONS[name]
     compiled = ftorch.compile(function, fullgraph=True)
 
-    def outcome(torch, run, index):
+    def raised(torch, run, index):
         array = torch.arange(8.0).reshape(2, 4) + 0
         try:
             result = run(torch, array, torch.tensor([index]), torch.ones(2, 1))
@@ -38,9 +38,9 @@ def test_indices_out_of_range_raise(name):
             result = type(error).__name__, str(error)
         return result.tolist() if hasattr(result, "tolist") else result, array.tolist()
 
-    outcome(ftorch, compiled, 1)
+    raised(ftorch, compiled, 1)
     for index in (0, 1, 3, 9, -1, -9, 1):
-        expected, ours = outcome(pytorch, function, index), outcome(ftorch, compiled, index)
+        expected, ours = raised(pytorch, function, index), raised(ftorch, compiled, index)
         if isinstance(expected[0], tuple):
             assert ours == expected, index
         else:

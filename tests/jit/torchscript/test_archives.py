@@ -28,7 +28,7 @@ CASES = {
 }
 
 
-def check(theirs, own, cases, method="__call__"):
+def assert_loaded_runs(theirs, own, cases, method="__call__"):
     for args in cases:
         expected = seeded(getattr(theirs, method), *args)
         same(seeded(getattr(own, method), *mine(args)), expected)
@@ -38,7 +38,7 @@ def check(theirs, own, cases, method="__call__"):
 def test_scripted(name):
     scripted = pt.jit.script(twins(name)[0])
     own = ft.jit.load(saved(scripted, pt.jit.save))
-    check(scripted, own, CASES[name])
+    assert_loaded_runs(scripted, own, CASES[name])
     assert str(own) == str(pt.jit.load(saved(scripted, pt.jit.save)))
 
 
@@ -47,7 +47,7 @@ def test_frozen(name):
     frozen = pt.jit.freeze(pt.jit.script(twins(name)[0]))
     file = saved(frozen, pt.jit.save)
     own, theirs = ft.jit.load(file), pt.jit.load(io.BytesIO(file.getvalue()))
-    check(frozen, own, CASES[name][:1])
+    assert_loaded_runs(frozen, own, CASES[name][:1])
     assert str(own) == str(theirs)
     assert list(own.state_dict()) == list(theirs.state_dict())
 
@@ -59,23 +59,23 @@ def test_traced(name, train, args):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = pt.jit.trace(twins(name, train)[0], args, check_trace=False)
-    check(traced, ft.jit.load(saved(traced, pt.jit.save)), [args, tuple(pt.cat([a, a]) for a in args)])
+    assert_loaded_runs(traced, ft.jit.load(saved(traced, pt.jit.save)), [args, tuple(pt.cat([a, a]) for a in args)])
 
 
 def test_training_changes_the_statistics():
     scripted = pt.jit.script(twins("ResNet", train=True)[0])
     own = ft.jit.load(saved(scripted, pt.jit.save))
-    check(scripted, own, CASES["ResNet"])
+    assert_loaded_runs(scripted, own, CASES["ResNet"])
     same(dict(own.state_dict()), dict(scripted.state_dict()))
     assert own.training and own.stem.training
     scripted.eval(), own.eval()
-    check(scripted, own, CASES["ResNet"])
+    assert_loaded_runs(scripted, own, CASES["ResNet"])
 
 
 def test_methods_and_attributes():
     scripted = pt.jit.script(twins("Misc")[0])
     own = ft.jit.load(saved(scripted, pt.jit.save))
-    check(scripted, own, [(["a", "bc"],)], "other")
+    assert_loaded_runs(scripted, own, [(["a", "bc"],)], "other")
     assert own.names == ["a", "b"] and own.d == {"x": 1.5} and own.K == 3
     assert own.original_name == "Misc" and own.ml[1].original_name == "Linear"
     assert [n for n, _ in own.named_modules()] == [n for n, _ in scripted.named_modules()]
@@ -102,7 +102,7 @@ def test_state_dicts_and_conversion():
     own = ft.jit.load(saved(scripted, pt.jit.save))
     own.load_state_dict({k: v * 2 for k, v in own.state_dict().items()})
     scripted.load_state_dict({k: v * 2 for k, v in scripted.state_dict().items()})
-    check(scripted, own, CASES["Trans"])
+    assert_loaded_runs(scripted, own, CASES["Trans"])
     assert own.double().enc.linear1.weight.dtype is ft.float64
 
 

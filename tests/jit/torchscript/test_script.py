@@ -11,6 +11,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
+from tests.oracle import shown, unchanged
 
 from .. import programs, settled
 from ..both import MINE, mine, of_ftorch, same, saved, seeded, twins
@@ -171,21 +172,16 @@ def raises(x: int) -> int:
     return x
 
 
-def outcome(t, function, *args):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            compiled = t.jit.script(function)
-            return compiled(*args)
-        except Exception as error:
-            return type(error).__name__, str(error).strip().split("\n")[0]
+def refusal(t, function):
+    """What scripting a function gives: the first line of what is raised."""
+    return shown(t, lambda t: t.jit.script(function)(), unchanged, lambda e: str(e).strip().split("\n")[0])
 
 
 @pytest.mark.parametrize("function", [
     undefined, closed_over, tries, variable, untyped, untyped_dict, filtered, anonymous,
 ])
 def test_refused(function):
-    assert outcome(ft, function) == outcome(pt, function)
+    assert refusal(ft, function) == refusal(pt, function)
 
 
 def test_exceptions_of_programs():
