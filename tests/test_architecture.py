@@ -160,6 +160,10 @@ def test_one_module_knows_how_jaxprs_call_and_one_how_traces_are_written():
     assert _files_with(r"code\[\w+\]\.__class__ is int") == {"eager/runtime/trace_code.py"}
 
 
+def test_files_are_not_known_by_their_depth():
+    assert _files_with(r"\.parents\[\d|[\"']/jax/[\"']") == set()
+
+
 def test_files_are_read_in_one_sitting():
     lines = {str(p.relative_to(PACKAGE)): len(p.read_text().splitlines()) for p in PACKAGE.rglob("*.*")
              if p.suffix in (".py", ".cpp", ".h", ".inc")}

@@ -89,12 +89,13 @@ class _ServerProcess:
         flags = worker.ENVIRONMENT | {
             "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {worker.ENVIRONMENT['XLA_FLAGS']}"
         }
+        root = __name__.partition(".")[0]  # "torch" under the alias
+        package = sys.modules[root].__spec__.origin
         with server_end:
             # -P: the script's own folder is no place to import modules from.
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path),
-                    __name__.partition(".")[0],
+                    sys.executable, "-P", str(script), str(server_end.fileno()), json.dumps(sys.path), root, package,
                 ],
                 pass_fds=[server_end.fileno()], stdin=subprocess.DEVNULL, env=os.environ | flags,
             )

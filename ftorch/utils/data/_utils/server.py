@@ -14,7 +14,6 @@ import importlib.abc
 import importlib.util
 import json
 import os
-import pathlib
 import selectors
 import signal
 import socket
@@ -52,9 +51,8 @@ class Placeholder(types.ModuleType):
             hook()
 
     @classmethod
-    def install(cls):
-        """Makes it what ``import ftorch`` finds."""
-        init = pathlib.Path(__file__).parents[3] / "__init__.py"
+    def install(cls, init: str):
+        """Makes it what ``import ftorch`` finds, whose ``__init__`` is a file of the main process's."""
         spec = importlib.util.spec_from_file_location(_PACKAGE, init)
         package = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
         package.__class__ = cls
@@ -174,10 +172,10 @@ class Server:
 
 
 def main():
-    """Runs the server on the socket and with the module search path given as arguments."""
+    """Runs the server on the socket, with the module search path and for the package given as arguments."""
     control = socket.socket(fileno=int(sys.argv[1]))
     sys.path[:] = json.loads(sys.argv[2])
-    Placeholder.install()
+    Placeholder.install(sys.argv[4])
     if sys.argv[3] == "torch":  # as in the main process
         from ftorch._alias import install_as_torch
 
