@@ -134,7 +134,7 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
     Raises:
         ValueError: if it is no file of `save`'s.
     """
-    with _opened(f) as file:
+    with _open_for_reading(f) as file:
         if not _zip.is_zip(file):
             raise ValueError("Expected input to be a checkpoint returned by torch.save")
         archive = _zip.ArchiveReader(file)
@@ -259,7 +259,7 @@ def load(f: str | os.PathLike | IO[bytes], map_location: Any = None, pickle_modu
     is_path = isinstance(f, (str, os.PathLike))
     if is_path and os.fspath(f).endswith(".safetensors"):
         return _load_safetensors(os.fspath(f), map_location)
-    with _opened(f) as file:
+    with _open_for_reading(f) as file:
         if _zip.is_zip(file):
             archive = _zip.ArchiveReader(file)
             if _is_torchscript(archive):
@@ -346,7 +346,7 @@ def _weights_only_message(message):
     return f"Weights only load failed. {UNSAFE_MESSAGE}\n{report}\n\n{message}{manual}"
 
 
-def _opened(f):
+def _open_for_reading(f):
     if isinstance(f, (str, os.PathLike)):
         return _zip.open_file(f, "rb")
     try:

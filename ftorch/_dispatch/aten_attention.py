@@ -67,7 +67,7 @@ def _mask(mask, dtype):
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
-def _pieces(offsets):
+def _segments(offsets):
     offsets = offsets.tolist()
     return [slice(a, b) for a, b in zip(offsets, offsets[1:])]
 
@@ -187,7 +187,7 @@ def _flash(query, key, value, offsets, dropout, causal, scale, seed, window, use
     """(output, sums (B, H, L), or (H, L of all)) in the kernel's layout."""
     if offsets is not None:
         parts = []
-        for i, (rows, columns) in enumerate(zip(*map(_pieces, offsets))):
+        for i, (rows, columns) in enumerate(zip(*map(_segments, offsets))):
             parts.append(_flash(query[rows][None], key[columns][None], value[columns][None], None, dropout, causal, scale,
                                 None if seed is None else seed + i, window, None if used is None else used[i : i + 1], slopes))
         return torch.cat([out[0] for out, _ in parts]), torch.cat([total[0] for _, total in parts], -1)
@@ -242,7 +242,7 @@ def _efficient(query, key, value, bias, offsets, dropout, mask_type, scale, seed
     """(output, sums (B, H, L) without padding, a list of them where there are offsets)."""
     if offsets is not None:
         parts = []
-        for i, (rows, columns) in enumerate(zip(*map(_pieces, offsets))):
+        for i, (rows, columns) in enumerate(zip(*map(_segments, offsets))):
             part = None if bias is None else bias[..., : rows.stop - rows.start, : columns.stop - columns.start]
             parts.append(_efficient(query[:, rows], key[:, columns], value[:, columns], part, None, dropout, mask_type, scale,
                                     None if seed is None else seed + i, None if used is None else used[i : i + 1], window))

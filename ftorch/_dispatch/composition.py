@@ -404,7 +404,7 @@ def _div(x, y):
     return None if isinstance(x, TensorBase) or not isinstance(y, TensorBase) else y.reciprocal() * x
 
 
-def pieces(aten, name, self, size=None, dim=0):
+def split_call(aten, name, self, size=None, dim=0):
     """(overload, arguments) of ATen's op for ``split``, ``chunk`` or ``unbind``."""
     if name == "unbind":
         dim = dim if size is None else size

@@ -469,7 +469,7 @@ def _whole(name, args, kwargs):
     aten = _ops.ops.aten
     if name == "batch_norm":
         return composition.batch_norm(aten, *args, **kwargs)
-    func, given = composition.pieces(aten, name, *args, **kwargs)
+    func, given = composition.split_call(aten, name, *args, **kwargs)
     handled, result = run(func, list(tensors_of(args[:1])), given, {})
     return tuple(result) if handled else None
 

@@ -105,7 +105,7 @@ def _shown(array, dtype=None):
     return repr(torch.from_numpy(np.array(array)).to(dtype))
 
 
-def _kinds(t, output):
+def _shown_dtypes(t, output):
     """The dtypes in which PyTorch shows what differences and what backward gave for an input and an output."""
     real = output.detach().real if output.is_complex() else output
     return (t if t.is_complex() else real).dtype, t.dtype
@@ -171,7 +171,7 @@ class _Check:
                     analytical = _analytical(output, t, factor, self.check_dtypes)
                     if not _close(analytical, numerical[number], self.rtol, self.atol):
                         raise GradcheckError(
-                            _mismatch(analytical, numerical[number], number, position, text, kinds=_kinds(t, output))
+                            _mismatch(analytical, numerical[number], number, position, text, kinds=_shown_dtypes(t, output))
                         )
                     again = _analytical(output, t, factor, self.check_dtypes)
                     if not _close(again, analytical, 0.0, self.nondet_tol):
@@ -221,7 +221,7 @@ class _Check:
         numerical = differences.numerical(self.func, self.inputs, t, outputs, self.eps, part)[number]
         analytical = _analytical(outputs[number], t, factor, False)
         worst = float(np.abs(numerical - analytical).max())
-        kinds = _kinds(t, outputs[number])
+        kinds = _shown_dtypes(t, outputs[number])
         return _FAST_NOTE.format(_shown(numerical, kinds[0]), _shown(analytical, kinds[1]), worst).lstrip("\n")
 
     def check_scaled(self, outputs, masked):

@@ -387,8 +387,8 @@ class ProcessGroup:
         opts, limit = _opts(opts, options.AllToAllOptions), None
         limit = self._seconds(opts)
         out = room(output)
-        parts = self._pieces(flat(input), input, input_splits)
-        arrays = self._pieces(out, output, output_splits)
+        parts = self._splits(flat(input), input, input_splits)
+        arrays = self._splits(out, output, output_splits)
         if parts[self._rank].size != arrays[self._rank].size:
             raise RuntimeError("[enforce fail at gloo/alltoallv.cc:138] inLengthPerRank[myRank] == outLengthPerRank[myRank]. ")
         return self._submit(
@@ -400,7 +400,7 @@ class ProcessGroup:
         """`alltoall_base`, by its later name."""
         return self.alltoall_base(*args, **kwargs)
 
-    def _pieces(self, array, t, splits):
+    def _splits(self, array, t, splits):
         rows = t.shape[0] if t.dim() else 0
         if not splits:
             if rows % self._size:

@@ -118,9 +118,9 @@ def _rebuild_shared(where, data, numel, stored, dtype, offset, size, stride, req
     root = geometry(Size((numel,)), stored, CPU)
     try:
         if isinstance(where, str):
-            cell = shared_memory.opened(os.open(where, os.O_RDWR | os.O_CLOEXEC), root, where)
+            cell = shared_memory.open_shared(os.open(where, os.O_RDWR | os.O_CLOEXEC), root, where)
         else:
-            cell = shared_memory.opened(where.detach(), root)
+            cell = shared_memory.open_shared(where.detach(), root)
     except (OSError, EOFError) as error:
         if data is None:
             if isinstance(where, str) and isinstance(error, OSError):

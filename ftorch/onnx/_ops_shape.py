@@ -139,7 +139,7 @@ def _stack(g, values, dim=0):
 
 
 @translation("split split_with_sizes chunk unbind tensor_split unsafe_chunk unsafe_split")
-def _pieces(g, x, *args):
+def _split(g, x, *args):
     is_unbind = g.name == "unbind"
     dim = args[0] if is_unbind and args else args[1] if len(args) > 1 and not is_unbind else 0
     dim %= x.rank

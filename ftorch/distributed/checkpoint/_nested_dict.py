@@ -17,9 +17,9 @@ def _has_tensor(value):
     return isinstance(value, list) and any(_has_tensor(v) for v in value)
 
 
-def _is_opened(value):
+def _is_flattened(value):
     """Whether a list's items are saved one by one: one of them is a tensor, a mapping or such a list."""
-    return any(isinstance(v, (torch.Tensor, Mapping)) or isinstance(v, list) and _is_opened(v) for v in value)
+    return any(isinstance(v, (torch.Tensor, Mapping)) or isinstance(v, list) and _is_flattened(v) for v in value)
 
 
 def flatten_state_dict(state_dict: Mapping, *, before_2_4: bool = False) -> tuple[dict, dict]:
@@ -34,7 +34,7 @@ def flatten_state_dict(state_dict: Mapping, *, before_2_4: bool = False) -> tupl
         if isinstance(value, Mapping) and (not before_2_4 or _has_tensor(value)):
             for key, item in value.items():
                 visit((*path, str(key)), item)
-        elif isinstance(value, list) and (_has_tensor(value) if before_2_4 else _is_opened(value)):
+        elif isinstance(value, list) and (_has_tensor(value) if before_2_4 else _is_flattened(value)):
             for i, item in enumerate(value):
                 visit((*path, i), item)
         else:

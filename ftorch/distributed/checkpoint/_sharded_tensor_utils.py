@@ -13,13 +13,13 @@ def _flatten_sharded_tensors(state_dict: dict) -> dict:
     found: dict = {}
 
     def visit(path, value):
-        set_element(found, path, _opened(value) if isinstance(value, ShardedTensor) else value)
+        set_element(found, path, _flattened(value) if isinstance(value, ShardedTensor) else value)
 
     traverse_state_dict(state_dict, visit)
     return found
 
 
-def _opened(value):
+def _flattened(value):
     parts = value.local_shards()
     if not parts or not isinstance(parts[0].tensor, ShardedTensor):
         return value

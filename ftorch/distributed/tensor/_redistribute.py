@@ -69,7 +69,7 @@ def global_strides(local, shape) -> tuple[int, ...] | None:
     return tuple(strides)
 
 
-def _pieces(t, p, count):
+def _chunks(t, p, count):
     """The parts of all ranks, the last ones empty if need be."""
     out = []
     for rank in range(count):
@@ -103,7 +103,7 @@ def _reduce_shard(t, p, op, group):
     count, dim, size = group.size(), p.dim, t.shape[p.dim]
     longest = part_size(p, size, count, 0)
     pieces = []
-    for piece in _pieces(t, p, count):
+    for piece in _chunks(t, p, count):
         if piece.shape[dim] < longest:
             widened = list(piece.shape)
             widened[dim] = longest - piece.shape[dim]
@@ -122,7 +122,7 @@ def _op(name):
 def _reshard(t, source, target, size, group):
     """From parts along one dimension to parts along another: everybody sends a part to everybody."""
     count, rank = group.size(), group.rank()
-    given = [p.contiguous() for p in _pieces(t, Shard(target), count)]
+    given = [p.contiguous() for p in _chunks(t, Shard(target), count)]
     got = []
     for r in range(count):
         shape = list(t.shape)
@@ -146,7 +146,7 @@ def _step(t, mesh, m, now, to, shape):
             return _step(_step(t, mesh, m, now, Replicate(), shape), mesh, m, Replicate(), to, shape)
         return _reshard(t, now.dim, to.dim, shape[now.dim], group)
     if now.is_replicate() and divides(to):
-        return _pieces(t, to, count)[rank].clone()
+        return _chunks(t, to, count)[rank].clone()
     if isinstance(now, NormPartial):
         from ._special import combined_norms
 

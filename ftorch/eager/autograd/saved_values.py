@@ -332,7 +332,7 @@ def _of_slices(node) -> dict:
     return {}
 
 
-def of_pieces(node, name: str):
+def of_split(node, name: str):
     """``node._saved_NAME`` of a node whose results are pieces of a tensor."""
     wanted = name.removeprefix("_saved_")
     if wanted in _declared().get(type(node).__name__, ()):

@@ -82,9 +82,9 @@ class PiecesNode(Node):
 
     def __getattr__(self, name):
         if name.startswith("_saved_"):
-            from .saved_values import of_pieces
+            from .saved_values import of_split
 
-            return of_pieces(self, name)
+            return of_split(self, name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def apply(self, grads):

@@ -12,7 +12,7 @@ from ..tensor import TensorBase
 from ._arguments import integer, mismatch
 
 
-def _pieces(x, sizes, dim, name="Split", guarded=True):
+def _narrowed(x, sizes, dim, name="Split", guarded=True):
     """Consecutive pieces along a dimension, in the graph as outputs of an op of this name."""
     pieces, start = [], 0
     for n in sizes:
@@ -38,10 +38,10 @@ def _split_evenly(x, size, dim, name="Split", guarded=True):
                 "split_size can only be 0 if dimension size is 0, but got dimension size of "
                 f"{total}"
             )
-        return _pieces(x, [0], dim, name, guarded)
+        return _narrowed(x, [0], dim, name, guarded)
     count = max(-(-total // size), 1)
     sizes = [size] * (count - 1) + [total - size * (count - 1)]
-    return _pieces(x, sizes, dim, name, guarded)
+    return _narrowed(x, sizes, dim, name, guarded)
 
 
 @composite("function method")
@@ -68,7 +68,7 @@ def _split_by_sizes(input, split_sizes, dim, name, guarded):
             f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
             f"at dimension {dim}), but got split_sizes={sizes}"
         )
-    return _pieces(input, sizes, dim, name, guarded)
+    return _narrowed(input, sizes, dim, name, guarded)
 
 
 def _split(x, size_or_sizes, dim):
@@ -119,7 +119,7 @@ def _chunk(input, chunks, dim, name, guarded):
     dim = wrap_dim(dim, input.ndim)
     size = -(-input.shape[dim] // chunks)
     if size == 0:
-        return _pieces(input, [0] * chunks, dim, name, guarded)
+        return _narrowed(input, [0] * chunks, dim, name, guarded)
     return _split_evenly(input, size, dim, name, guarded)
 
 

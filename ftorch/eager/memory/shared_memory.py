@@ -69,7 +69,7 @@ class Mapping:
 
 
 def mapping(cell: Storage) -> Mapping | None:
-    """What a shared storage is a mapping of; None if it is none that `share` or `opened` made."""
+    """What a shared storage is a mapping of; None if it is none that `share` or `open_shared` made."""
     found = cell.host
     while isinstance(found, np.ndarray):
         found = found.base
@@ -153,7 +153,7 @@ def _remove(name, process):
             resource_tracker.unregister(f"/{os.path.basename(name)}", "shared_memory")
 
 
-def opened(file: int, like, name: str | None = None) -> Storage:
+def open_shared(file: int, like, name: str | None = None) -> Storage:
     """The storage of a file that another process shares.
 
     Args:

@@ -376,14 +376,14 @@ def _step(merge, equations):
     inputs = tuple(merge.operand(list(operands)) for operands in zip(*(e[2] for e in equations)))
     full = {**{key: params[key] for key in params if key in _UNREAD}, **templates}
     return Step(
-        name, full, tuple(sizes), inputs, tuple(outputs), _kinds(avals), _kinds(made), shapes, given, is_many,
+        name, full, tuple(sizes), inputs, tuple(outputs), _aval_kinds(avals), _aval_kinds(made), shapes, given, is_many,
     )
 
 
 _same_kinds = functools.lru_cache(4096)(lambda found: found)  # one object for the thousands of steps that have these
 
 
-def _kinds(avals):
+def _aval_kinds(avals):
     return _same_kinds(tuple([Kind(a.dtype, a.ndim) for a in avals]))
 
 

@@ -30,13 +30,13 @@ def value_of(storage: Storage, from_inputs: bool = False) -> np.ndarray:
         from_inputs: whether steps that begin with arrays at hand may run twice; else only constants
             (shapes and numbers), whose values are remembered.
     """
-    value = _apart(storage, from_inputs)
+    value = _sliced_value(storage, from_inputs)
     return np.asarray(storage.ready()) if value is None else value
 
 
 def constant_of(storage: Storage) -> np.ndarray | None:
     """The value of a pending storage's root if it follows from constants alone."""
-    return _apart(storage, False)
+    return _sliced_value(storage, False)
 
 
 def cheap_value_of(storage: Storage) -> np.ndarray | None:
@@ -57,7 +57,7 @@ def cheap_value_of(storage: Storage) -> np.ndarray | None:
         return found.run(trace.device, inputs, storage)
 
 
-def _apart(storage, from_inputs):
+def _sliced_value(storage, from_inputs):
     trace = storage.trace
     if isinstance(getattr(trace, "code", None), list) and not trace.captures:
         with trace.lock:

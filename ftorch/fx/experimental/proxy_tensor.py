@@ -297,7 +297,7 @@ class AtenLevel(DecomposingLevel):
         x = args[0]
         if x._ftorch_requires_grad and modes.grad:
             return NotImplemented
-        target, given = composition.pieces(_ops.ops.aten, name.removeprefix("_method_"), *args)
+        target, given = composition.split_call(_ops.ops.aten, name.removeprefix("_method_"), *args)
         return tuple(self._as_view(part, x) for part in self._call_of(target, given, {}))
 
     def created(self, t, args, **options):

@@ -332,7 +332,7 @@ def scatter_to_maxima(grad, indices, x, nd):
     return put_along("add", zeros, flat, grad.reshape(flat.shape), 1).reshape(x.shape)
 
 
-def _apart(grad, x, window):
+def _gradient_of_disjoint_windows(grad, x, window):
     """The gradient of windows that do not overlap: each element is met by one at most."""
     which = computed_once(_max_choice(x, window)[1])
     zero = jnp.zeros((), grad.dtype)
@@ -358,7 +358,7 @@ def _apart(grad, x, window):
 def _max_gradient(grad, x, window):
     steps = zip(window.kernel, window.stride, window.dilation, strict=True)
     if all(k <= s and d == 1 for k, s, d in steps) and math.prod(window.stride) <= _FEW:
-        return _apart(grad, x, window)
+        return _gradient_of_disjoint_windows(grad, x, window)
     dtype = np.int32 if math.prod(window.extent) < 2**31 else np.int64
     return scatter_to_maxima(grad, max_with_indices(x, window, dtype)[1], x, len(window.kernel))
 

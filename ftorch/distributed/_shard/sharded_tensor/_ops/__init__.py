@@ -23,7 +23,7 @@ def _alike(st, shards, **properties):
     )
 
 
-def _of_pieces(function, requires_grad=None):
+def _on_shards(function, requires_grad=None):
     def op(types, args, kwargs, process_group):
         st = args[0]
         shards = [
@@ -78,7 +78,7 @@ def _compared(compare):
 
 
 def _copied(types, args, kwargs, process_group):
-    return _of_pieces(lambda t: t.clone())(types, args[:1], {}, process_group)
+    return _on_shards(lambda t: t.clone())(types, args[:1], {}, process_group)
 
 
 def _wanting_gradients(types, args, kwargs, process_group):
@@ -93,9 +93,9 @@ def _wanting_gradients(types, args, kwargs, process_group):
 def register_sharded_ops(register):
     """Says what is known; ``register(function)`` is a decorator."""
     init = torch.nn.init
-    register(torch.clone)(_of_pieces(torch.clone))
-    register(torch.Tensor.clone)(_of_pieces(torch.clone))
-    register(torch.Tensor.detach)(_of_pieces(lambda t: t.detach(), requires_grad=False))
+    register(torch.clone)(_on_shards(torch.clone))
+    register(torch.Tensor.clone)(_on_shards(torch.clone))
+    register(torch.Tensor.detach)(_on_shards(lambda t: t.detach(), requires_grad=False))
     register(torch.Tensor.__deepcopy__)(_copied)
     register(torch.Tensor.requires_grad_)(_wanting_gradients)
     for name in ("fill_", "zero_", "copy_"):
@@ -103,6 +103,6 @@ def register_sharded_ops(register):
     for name in ("uniform_", "normal_", "kaiming_uniform_", "constant_"):
         register(getattr(init, name))(_initialized(getattr(init, name)))
     for name in ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like"):
-        register(getattr(torch, name))(_of_pieces(getattr(torch, name), requires_grad=False))
+        register(getattr(torch, name))(_on_shards(getattr(torch, name), requires_grad=False))
     register(torch.equal)(_compared(torch.equal))
     register(torch.allclose)(_compared(torch.allclose))
