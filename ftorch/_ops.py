@@ -258,7 +258,9 @@ class HigherOrderOperator(OperatorBase):
 
     def py_autograd_impl(self, fn):
         """Registers the kernel that is called first, where gradients may be wanted."""
-        return self.py_impl(importlib.import_module(".library._keys", __package__).DispatchKey.Autograd)(fn)
+        from .library import _keys
+
+        return self.py_impl(_keys.DispatchKey.Autograd)(fn)
 
     def fallthrough(self, dispatch_key) -> None:
         """Lets calls pass over a key."""
@@ -269,7 +271,8 @@ class HigherOrderOperator(OperatorBase):
         return getattr(k, "name", k) in self.py_kernels
 
     def _kernel(self, args, kwargs):
-        excluded = importlib.import_module(".library._keys", __package__).excluded
+        from .library._keys import excluded
+
         tensors = [v for v in overrides.flat_arguments(args, kwargs) if isinstance(v, TensorBase)]
         for t in tensors:
             if type(t) in self.py_kernels:
@@ -356,7 +359,9 @@ class _Ops(types.ModuleType):
         Raises:
             OSError: as PyTorch's for a file that is no library, so that packages fall back.
         """
-        if importlib.import_module("._extensions", __package__).load(path):
+        from . import _extensions
+
+        if _extensions.load(path):
             self.loaded_libraries.add(str(path))
             return
         raise OSError(
@@ -410,6 +415,9 @@ class _ClassNamespace(types.ModuleType):
         )
 
 
+_PACKED = "._quantized._classes"  # registers the classes of packed weights
+
+
 class _Classes(types.ModuleType):
     """``torch.classes``: packed weights, and classes of compiled libraries, of which none can be loaded."""
 
@@ -428,7 +436,7 @@ class _Classes(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         if name in ("quantized", "rnn", "sparse"):  # packed weights
-            found = getattr(importlib.import_module("._quantized._classes", __package__), name)
+            found = getattr(importlib.import_module(_PACKED, __package__), name)
         else:
             found = _ClassNamespace(f"torch.classes.{name}")
         setattr(self, name, found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
+
+import ftorch as torch
 
 from .._ops import REGISTERED, OpOverload, OpOverloadPacket, _OpNamespace, ops
 from ..eager.core.registry import OVERLOADS
@@ -53,8 +54,8 @@ class _Prims(_Aten):
     _overload_names = staticmethod(_OpNamespace._overload_names)
 
     def _packet(self, name):
-        prims = importlib.import_module(".._prims", __package__)  # it registers them
-        return REGISTERED.get(f"prims::{name}") or super()._packet(prims._ATEN.get(name, name))
+        known = torch._prims._ATEN  # the package registers them
+        return REGISTERED.get(f"prims::{name}") or super()._packet(known.get(name, name))
 
 
 _Aten.__name__ = _Prims.__name__ = "_OpNamespace"

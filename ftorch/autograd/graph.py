@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import importlib
 import threading
 import weakref
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from ..eager.autograd import nodes, tape
 from ..eager.autograd.backward import running, will_run
 from ..eager.autograd.mode_contexts import DisabledSavedTensorsHooks
+from ..eager.call.op import hooks
 from ..eager.core.handles import RemovableHandle
 from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
@@ -302,8 +302,7 @@ def region_activation_memory_budget(budget: float):
         ValueError: for a budget that is not in [0, 1].
         RuntimeError: outside of a compiled call.
     """
-    # What compiles stands above.
-    is_compiling = importlib.import_module("ftorch.jit.compiled_function").is_compiling
+    is_compiling = hooks.is_compiling or (lambda: False)  # what compiles stands above
     where = "torch.autograd.graph.region_activation_memory_budget"
     if not 0 <= budget <= 1:
         raise ValueError(f"{where}: must be in [0, 1], got {budget}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
+from ..eager.call.op import hooks
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
 from ..eager.native.contexts import repeatable
@@ -57,6 +58,9 @@ stance = Stance()
 def is_compiling() -> bool:
     """Whether a function is being captured now."""
     return getattr(local, "depth", 0) > 0
+
+
+hooks.is_compiling = is_compiling
 
 
 @contextlib.contextmanager

@@ -50,7 +50,9 @@ def __getattr__(name):
     if name == "grad":
         return importlib.import_module(f"{__package__}.grad")
     if name in _OVERRIDES:
-        return getattr(importlib.import_module("ftorch.overrides"), name)
+        import ftorch
+
+        return getattr(ftorch.overrides, name)
     value = getattr(_nn.functional, name, None)
     if value is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,6 +46,7 @@ class Hooks:
         unsafe_view: ``(tensor, sizes) -> tensor``: a view of a copy that nobody else can reach, for whoever sees calls.
         view_gradient: ``(definition, static, base, grad) -> tensor or None``: a view's gradient by calls that are seen.
         vmap: ``ftorch.vmap``, for the engine's batched gradients.
+        is_compiling: ``() -> bool``: whether the calling thread captures a function (jit).
         profiler: ``() -> module``: ``ftorch.profiler``, for the older names of its parts.
         quantized: ``() -> module``: ``ftorch._quantized``.
         sparse: ``() -> module``: ``ftorch.sparse``.
@@ -66,6 +67,7 @@ class Hooks:
         "first_gradient",
         "function_mode",
         "gradient",
+        "is_compiling",
         "lifted",
         "function_override",
         "override",
@@ -109,6 +111,7 @@ class Hooks:
     function_mode: Callable[..., Handled] | None
     function_override: Callable[..., Any] | None
     gradient: Callable[..., Any] | None
+    is_compiling: Callable[[], bool] | None
     lifted: Callable[[Any], None] | None
     override: Callable[..., Handled] | None
     override_view: Callable[..., Handled] | None

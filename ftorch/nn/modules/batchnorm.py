@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import ftorch
 
 from ...autograd import no_grad
@@ -192,7 +190,7 @@ class SyncBatchNorm(_BatchNorm):
 
     def _ftorch_over(self, group, x):
         """Normalisation with the statistics of a group's batches."""
-        all_reduce = importlib.import_module("ftorch.distributed.nn.functional").all_reduce
+        all_reduce = ftorch.distributed.nn.functional.all_reduce
         dims = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
         wide = x.float() if x.dtype in (ftorch.float16, ftorch.bfloat16) else x

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 from collections.abc import Iterator, Sized
@@ -75,7 +74,7 @@ class DistributedSampler(Sampler[int]):
 
 def _distributed():
     try:
-        package = importlib.import_module("ftorch.distributed")
+        package = torch.distributed
     except ImportError:
         package = None
     if package is None or not package.is_available():
