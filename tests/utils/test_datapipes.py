@@ -9,7 +9,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from tests.utils.test_data import plain
+from tests.oracle import plain
 
 
 def run(function, package):
