@@ -150,10 +150,27 @@ def _layout_of(plan):
     inputs = plan.inputs
     if not inputs or inputs[0].ndim < 4 or not any(map(is_channels_last, inputs[:2])):
         return None
-    name = plan.op.definition.name
+    definition = plan.op.definition
+    name = definition.name
     if name == "adaptive_avg_pool2d" and plan.geometries[0].shape[-2:] == (1, 1):
         return None  # a mean there
-    return _channels_last if _IN_CHANNELS_LAST.match(name) else None
+    if _IN_CHANNELS_LAST.match(name):
+        return _channels_last
+    keeps = definition.promote is not None or definition.layout in ("pointwise", "preserve", "channels") or name in _KEEPING
+    if not keeps or not is_channels_last(inputs[0]) or not is_channels_last(plan.geometries[0]):
+        return None
+    if name == "_interpolate" and inputs[0].ndim == 5 and ("v", "nearest") in plan.structure.slots:
+        return None
+    return _channels_together
+
+
+# What is computed element by element, or moves the elements of images, and keeps their channels together.
+_KEEPING = frozenset("pad pixel_shuffle pixel_unshuffle channel_shuffle local_response_norm prelu".split())
+
+
+def _channels_together(inputs, static, shapes):
+    """As the gradient of the result lies, or what was saved."""
+    return _channels_last(inputs, static, shapes) if any(map(is_channels_last, inputs)) else [None] * len(shapes)
 
 
 def _channels_last(inputs, static, shapes):

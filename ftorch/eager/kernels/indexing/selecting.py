@@ -395,7 +395,7 @@ def _(grad, *, self, index):
 take.check(_check_flat)
 
 
-@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", forms=_FORMS)
+@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", forms=_FORMS, layout="preserve")
 def put(self, index, source, accumulate):
     """A copy with elements of the flattened tensor written, or added to (``torch.put``).
 

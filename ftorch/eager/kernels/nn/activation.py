@@ -281,8 +281,7 @@ def _(grad, *, self, beta, threshold):
     return times(grad, jnp.where(scaled > threshold, 1, lax.logistic(scaled)))
 
 
-@op("logsigmoid(Tensor input) -> Tensor", forms="function out", public=FUNCTIONAL,
-    layout="pointwise")
+@op("logsigmoid(Tensor input) -> Tensor", forms="function out", public=FUNCTIONAL)
 def logsigmoid(input):
     require_floating(input, "log_sigmoid_cpu")
     return (-_log1p_exp(-up(input))).astype(input.dtype)

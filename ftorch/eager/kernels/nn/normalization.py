@@ -288,7 +288,7 @@ def _(grad, input, normalized_shape, weight, bias, eps):
 
 
 @op("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None)"
-    " -> Tensor", public=". nn.functional")
+    " -> Tensor", public=". nn.functional", layout="channels")
 def rms_norm(input, normalized_shape, weight, eps):
     """Divides by the root mean square over the last dimensions."""
     _check_normalized(input, normalized_shape, weight, None, "*")

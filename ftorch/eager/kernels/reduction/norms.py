@@ -188,7 +188,7 @@ def dist(self, other, p=2):
 
 
 @op("normalize(Tensor input, float p=2.0, int[1]? dim=1, float eps=1e-12) -> Tensor",
-    public="nn.functional", forms="function out")
+    public="nn.functional", forms="function out", layout="preserve")
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     norm = linalg_vector_norm(input, p, dim, True)
     return input / jnp.where(norm < eps, jnp.full((), eps, norm.dtype), norm)

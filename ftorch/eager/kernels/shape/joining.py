@@ -171,7 +171,7 @@ def flipud(self):
     return jnp.flip(self, 0)
 
 
-@op("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", forms="function method")
+@op("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", forms="function method", layout="channels")
 def roll(self, shifts, dims):
     """Elements shifted along dimensions, those shifted out coming back in (``torch.roll``).
 
