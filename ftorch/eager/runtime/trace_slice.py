@@ -39,13 +39,13 @@ def constant_of(storage: Storage) -> np.ndarray | None:
     return _sliced_value(storage, False)
 
 
-def cheap_value_of(storage: Storage) -> np.ndarray | None:
-    """The value of a pending storage's root if a few steps on few elements lead to it."""
+def cheap_value_of(storage: Storage, most: int = _CHEAP_STEPS) -> np.ndarray | None:
+    """The value of a pending storage's root if at most so many steps on few elements lead to it."""
     trace = storage.trace
     if not isinstance(getattr(trace, "code", None), list) or trace.captures:
         return None
     with trace.lock:
-        found = _slice(trace, storage.slot, most=_CHEAP_STEPS) if storage.trace is trace else None
+        found = _slice(trace, storage.slot, most=most) if storage.trace is trace else None
         if found is None:
             return None
         if not found.inputs:

@@ -342,13 +342,11 @@ def peek(t, waits=False):
 
 
 def _cheap(t):
-    """The value of a pending tensor of integers that is cheap to have, so that errors come at once."""
+    """The value of a pending tensor that is cheap to have, so that errors come at once."""
     storage, g = t._ftorch_storage, t._ftorch_geometry
-    if storage.trace is None or storage.trace is IMMEDIATE or g.dtype.category > 1:
+    if storage.trace is None or storage.trace is IMMEDIATE or g.device is not _device.CPU:
         return None
-    if g.device is not _device.CPU:
-        return None
-    root = trace_slice.cheap_value_of(storage)
+    root = trace_slice.cheap_value_of(storage) if g.dtype.category < 2 else trace_slice.cheap_value_of(storage, 3)
     return None if root is None else part_of(root, t)
 
 

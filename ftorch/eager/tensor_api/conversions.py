@@ -87,7 +87,7 @@ def to(self, *args, **kwargs):
     kwargs.pop("non_blocking", None)
     memory_format = kwargs.pop("memory_format", None)
     if kwargs:
-        raise _wrong_combination(args, kwargs)
+        raise wrong_combination(args, kwargs)
     flags = []
     for a in args:
         if isinstance(a, _dtype.dtype):
@@ -103,19 +103,19 @@ def to(self, *args, **kwargs):
         elif isinstance(a, formats.memory_format):
             memory_format = a
         elif a is not None:
-            raise _wrong_combination(args, {})
+            raise wrong_combination(args, {})
     if len(flags) > 1:
         copy = flags[1]
     if dtype is not None and not isinstance(dtype, _dtype.dtype) and not (isinstance(dtype, type) and dtype in _PYTHON_DTYPES):
-        raise _wrong_combination(args, {"dtype": dtype})
+        raise wrong_combination(args, {"dtype": dtype})
     if where is not None and not isinstance(where, (_device.device, str, int)):
-        raise _wrong_combination(args, {"device": where})
+        raise wrong_combination(args, {"device": where})
     if where is not None and args and (args[0] is dtype or args[0] in _PYTHON_DTYPES):  # a device comes first
-        raise _wrong_combination(args, {} if len(args) > 1 else {"device": where})
+        raise wrong_combination(args, {} if len(args) > 1 else {"device": where})
     if other is not None:
         if dtype is not None or where is not None:  # it says both
             named = {"dtype": dtype, "device": where}
-            raise _wrong_combination(args, {k: v for k, v in named.items() if v is not None and not any(v is a for a in args)})
+            raise wrong_combination(args, {k: v for k, v in named.items() if v is not None and not any(v is a for a in args)})
         if other.__class__ not in PLAIN:
             named = {"copy": copy} if copy and len(flags) < 2 else {}
             named |= {} if memory_format is None else {"memory_format": memory_format}
@@ -142,7 +142,7 @@ def to(self, *args, **kwargs):
     return clone(out) if copy and out is self else out
 
 
-def _wrong_combination(args, named):
+def wrong_combination(args, named):
     """The error of a call of `to` that has no such arguments."""
     given = [_kind_name(v) for v in args] + [f"{k}={_kind_name(v)}" for k, v in named.items()]
     more = ", " if named and not args else ""

@@ -9,17 +9,29 @@ from ...autograd import no_grad
 from ...eager.core import api as torch
 from ...eager.core import dtype as dtypes
 from ...eager.core.device import device as as_device
+from ...eager.core.device import device as device_type
 from ...eager.tensor import DISPATCHING, Tensor
+from ...eager.tensor_api.conversions import wrong_combination
 from ...utils._swap import swap_tensors
 from ..parameter import Parameter
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None):
+def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None, copy=False):
     """The arguments of ``to``: a tensor stands for its dtype and device.
 
     Returns:
         device, dtype, non_blocking, memory_format.
+
+    Raises:
+        TypeError: there is no such combination. RuntimeError: a copy is asked for.
     """
+    given = {"device": device, "dtype": dtype, "tensor": tensor, "memory_format": memory_format}
+    named = {k: v for k, v in given.items() if v is not None} | ({"non_blocking": non_blocking} if non_blocking else {})
+    kinds = [next((n for n, kind in _KINDS.items() if isinstance(value, kind)), None) for value in args]
+    if not any(_fits(kinds, first) for first in (["device", "dtype"], ["dtype"], ["tensor"])):
+        raise wrong_combination(args, named)
+    if copy or "copy" in _places(kinds):
+        raise RuntimeError(".to() does not accept copy argument")
     for value in args:
         if isinstance(value, Tensor):
             tensor = value
@@ -35,6 +47,27 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, m
         dtype, device = tensor.dtype, tensor.device
     device = device if device is None else as_device(device)
     return device, dtype, non_blocking, memory_format
+
+
+_KINDS: dict = {"tensor": Tensor, "dtype": dtypes.dtype, "flag": bool, "device": (str, int, device_type), "none": type(None)}
+
+
+def _fits(kinds, first):
+    """Whether arguments of these kinds are those of ``to``: what ``first`` names, then two flags."""
+    second = ("dtype", "none") if "device" in first else ("dtype",)
+    takes = {"device": ("device", "none"), "dtype": second, "tensor": ("tensor",)}
+    slots = [takes[name] for name in first] + [("flag",)] * 2
+    return len(kinds) <= len(slots) and all(kind in slot for kind, slot in zip(kinds, slots))
+
+
+def _is_alike(t, made) -> bool:
+    """Whether a tensor can have the data of another."""
+    return t.layout is made.layout
+
+
+def _places(kinds):
+    """What the flags among arguments are."""
+    return ("non_blocking", "copy")[: kinds.count("flag")]
 
 
 class Conversion:
@@ -70,9 +103,16 @@ class Conversion:
                 self._ftorch_swap(name, parameter, fn)  # the class keeps its numbers where it likes
             else:
                 with no_grad():
-                    parameter.data = fn(parameter)
-                    if grad is not None:
-                        grad.data = fn(grad)
+                    made = fn(parameter)
+                    if _is_alike(parameter, made):
+                        parameter.data = made
+                    else:
+                        self._parameters[name] = parameter = Parameter(made, parameter.requires_grad)
+                    made = None if grad is None else fn(grad)
+                    if made is not None and _is_alike(grad, made):
+                        grad.data = made
+                    elif made is not None:
+                        parameter.grad = made.requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)

@@ -108,6 +108,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     else:
         scales = _per_dimension("scale_factor", scale_factor, input, False)
         size = tuple(math.floor(float(n * s)) for n, s in zip(input.shape[2:], scales))
+        if any(not -(1 << 63) <= n < 1 << 63 for n in size):
+            raise RuntimeError("value cannot be converted to type int64_t without overflow")
         scales = tuple(map(float, scales))
         if recompute_scale_factor or mode == "area":
             scales = None

@@ -231,13 +231,13 @@ def _from_probabilities(input, target, weight, ignore_index, reduction, label_sm
     logp = _softmax(up(_classes_last(input)), logarithm=True)
     probabilities = up(_classes_last(target))
     if label_smoothing:
-        probabilities = probabilities * (1 - label_smoothing) + label_smoothing / classes
+        probabilities = probabilities * (1 - label_smoothing) + label_smoothing / max(classes, 1)
     terms = logp * probabilities
     if weight is not None:
         terms = terms * weight.astype(terms.dtype)
     loss = -terms.sum(-1, dtype=terms.dtype)
     if reduction == "mean":
-        samples = input.size // classes if input.ndim > 1 else 1
+        samples = input.size // max(classes, 1) if input.ndim > 1 else 1
         loss = loss.sum(dtype=loss.dtype) / np.asarray(samples, loss.dtype)
     elif reduction == "sum":
         loss = loss.sum(dtype=loss.dtype)

@@ -24,6 +24,8 @@ def _label_rows(targets, target_lengths):
     """Labels as (N, S): given so, or all of them one after the other."""
     if targets.ndim == 2:
         return targets
+    if not targets.shape[0]:
+        return jnp.zeros((target_lengths.shape[0], 0), targets.dtype)
     starts = jnp.cumsum(target_lengths) - target_lengths
     places = starts[:, None] + jnp.arange(targets.shape[0], dtype=starts.dtype)
     return jnp.take(targets, places, mode="clip")

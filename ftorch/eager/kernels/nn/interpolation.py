@@ -267,8 +267,9 @@ def _check_interpolation(x, size, mode):
             ", ".join(f"{a}: {n}" for a, n in zip(axes, values, strict=True))
             for values in (x.shape[2:], size)
         )
+        joined = "and " if len(size) == 1 else ""
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input ({given}) output "
+            f"Input and output sizes should be greater than 0, but got input ({given}) {joined}output "
             f"({wanted})"
         )
     if x.shape[1] == 0:
@@ -529,5 +530,10 @@ def affine_grid(theta, size, align_corners):
 
 
 @affine_grid.notice
-def _(align_corners):
+def _(align_corners, size):
+    if align_corners and min(size[2:]) == 1:
+        return (
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an "
+            "intended use case of affine_grid. See the documentation of affine_grid for details."
+        )
     return _ALIGN_WARNING if align_corners is None else None

@@ -50,7 +50,7 @@ def _constant(x, pad, value):
     return lax.pad(kept, fill, [(*pair, 0) for pair in _positive(pairs)])
 
 
-@op("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
+@op("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", layout=as_images)
 def constant_pad_nd(self, pad, value):
     """`nn.functional.pad` with a constant (``torch.constant_pad_nd``)."""
     return _constant(self, pad, value)
@@ -386,13 +386,19 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
             f"kernel_size={tuple(kernel_size)}."
         )
     counts = _block_counts(output_size, kernel_size, dilation, padding, stride)
-    if math.prod(counts) != x.shape[2] or min(counts) < 1:
+    if math.prod(counts) != x.shape[2]:
         raise RuntimeError(
             f"Given output_size={output_size}, kernel_size={tuple(kernel_size)}, "
             f"dilation={tuple(dilation)}, padding={tuple(padding)}, stride={tuple(stride)}, "
             f"expected size of input's dimension {dim + 1} to match the calculated number of "
             f"sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
             f"input.size({dim + 1})={x.shape[2]}."
+        )
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size={output_size}, kernel_size={tuple(kernel_size)}, dilation={tuple(dilation)}, "
+            f"padding={tuple(padding)}, stride={tuple(stride)}, calculated shape of the array of sliding blocks as "
+            f"{tuple(counts)}, which is too small (non-positive)"
         )
     _check_dtype("col2im_out_cpu", self)
     n, channels = x.shape[0], x.shape[1] // block
