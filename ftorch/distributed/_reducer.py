@@ -143,6 +143,18 @@ class Reducer:
         self.rebuilt = True
         return True
 
+    def fixed_buckets(self) -> list[list[int]]:
+        """The buckets from now on, in the order in which they are exchanged: those that there are if they were made anew, else
+        ones in the reverse of the parameters' order.
+
+        Programs hold them, and a process that runs in Python where others have a program exchanges the same.
+        """
+        if not self.rebuilt:
+            self._take(buckets_of(self.parameters, reversed(range(len(self.parameters))), self.limits, self.sparse))
+            self._clear()
+            self.rebuilt = True
+        return self.buckets
+
     def note(self) -> None:
         """Keeps what `ftorch.distributed._ddp_logging` says of the last iteration's buckets."""
         self.noted = {

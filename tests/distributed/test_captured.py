@@ -248,6 +248,26 @@ def different_parameters(t, d, rank):
     return [p.grad for p in model.parameters()]
 
 
+def some_in_python(t, d, rank):
+    """One process runs in Python what the other has a program for: both exchange the same buckets."""
+    t.manual_seed(0)
+    module = t.nn.Sequential(*[t.nn.Linear(4, 4, bias=False) for _ in range(5)])
+    model = t.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=100 / (1 << 20))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def loss(x):
+        return model(x).square().mean()
+
+    run, found = t.compile(loss) if t.__name__ == "ftorch" else loss, []
+    for i in range(8):
+        optimizer.zero_grad()
+        value = (loss if i in (3, 4, 6) and rank == i % 2 else run)((t.arange(8.0).view(2, 4) + i) / 10 * (rank + 1))
+        value.backward()
+        optimizer.step()
+        found.append(value.detach())
+    return found + [p.detach().clone() for p in model.parameters()]
+
+
 def whole_buckets_unused(t, d, rank):
     """One process uses nothing of some buckets; what the other exchanges of them it exchanges, too, in the same order."""
     class Towers(t.nn.Module):
@@ -399,7 +419,7 @@ def own():
 @pytest.mark.parametrize(
     "program",
     (
-        whole_buckets_unused, errors_of_their_own, without_memory,
+        whole_buckets_unused, some_in_python, errors_of_their_own, without_memory,
         graphs, programs, ordered, derived, in_python, refused, trained, left_without_averaging,
         statistics_after_evaluation, different_parameters, of_other_sizes, failing,
     ),

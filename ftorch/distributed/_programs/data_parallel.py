@@ -8,7 +8,7 @@ from ...autograd import Function
 from ...utils._pytree import tree_flatten, tree_unflatten
 from .. import _functional_collectives as functional
 from .. import distributed_c10d as dist
-from .._reducer import all_reduce_hook, buckets_of
+from .._reducer import all_reduce_hook
 
 
 def _link():
@@ -82,7 +82,7 @@ def call(ddp, inputs, kwargs):
         return module(*inputs, **kwargs)
     names, parameters, values = {id(p): n for n, p in module.named_parameters()}, reducer.parameters, {}
     chain = None
-    for indices in reversed(buckets_of(parameters, reversed(range(len(parameters))), reducer.limits)):
+    for indices in reversed(reducer.fixed_buckets()):
         own = [parameters[i] for i in indices]
         chain, *averaged = _Averaged.apply(group.group_name, chain, *own)
         values.update(zip([names[id(p)] for p in own], averaged))
