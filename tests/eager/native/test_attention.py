@@ -177,3 +177,29 @@ def test_a_program_calls_the_kernel():
     mask = np.ones((1, 1, 1, k.shape[2]), bool)
     text = jax.jit(rewritten(lambda *x: own._attention.bind(*x, **HOW)[0])).lower(q, k, v, mask).as_text()
     assert "ftorch_attention" in text and "exponential" not in text
+
+
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+def test_parts_are_read_where_they_lie():
+    """Of a cache that all layers share, a layer's part; of a projection its third."""
+    rng = np.random.default_rng(5)
+    cache = rng.standard_normal((3, 2, 1, 2, 8, 4)).astype(np.float32)
+    packed = rng.standard_normal((1, 2, 8, 12)).astype(np.float32)
+    mask = rng.random((4, 8, 8)) > 0.3
+    how = {"scale": 0.5, "is_causal": False}
+
+    def attend(bind, cache, packed, mask, layer):
+        k, v = (jax.lax.dynamic_slice(cache.reshape(12, 8, 4), (i, 0, 0), (2, 8, 4)).reshape(1, 2, 8, 4)
+                for i in (4 * layer, 4 * layer + 2))
+        q = packed[..., 4:8]
+        first = bind(q, k, v, mask[1:3][None], **how)[0]
+        return first, bind(q, packed[..., 8:], packed[:, :, :, :4], mask[3:][None], **how)[0]
+
+    own_, plain = own._attention.bind, lambda *x, **how: [own._attend(*x, **how)]
+    for layer in (0, 1, 2, 5):  # the last part is the one that is there
+        run = jax.jit(rewritten(lambda *x: attend(own_, *x)))
+        expected = attend(plain, cache, packed, mask, np.int64(layer))
+        for mine, theirs in zip(run(cache, packed, mask, np.int64(layer)), expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    text = run.lower(cache, packed, mask, np.int64(0)).compile().as_text()
+    assert "dynamic-slice" not in text.split("ENTRY")[1].split("custom-call")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import call
@@ -32,23 +33,27 @@ def _call(name, eqn, inputs, origins, results, names, **attributes):
     query, key, value = inputs[count - 3 : count]
     heads, groups = query.shape[1], key.shape[1]
     sizes = (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3], eqn.params["is_causal"], heads // groups)
-    operands = []
+    operands, offsets = [], []
     for x, of in zip(inputs[:count], names, strict=True):
-        source, steps = _lies(x, origins)
+        source, steps, offset = _lies(x, origins)
         if steps[3] != 1 and x.shape[3] != 1:  # rows are dense
-            source, steps = x, strides(x.shape)
+            source, steps, offset = x, strides(x.shape), 0
         operands.append(source)
+        offsets.append(offset)
         attributes[of] = steps[:3]
     attributes["mask"] = []
     for mask in inputs[count:]:
-        source, steps = _lies(mask, origins)
+        source, steps, offset = _lies(mask, origins)
         operands.append(source)
+        offsets.append(offset)
         attributes["mask"] = [0 if n == 1 else step for n, step in zip(mask.shape, steps, strict=True)]
+    if any(isinstance(offset, jax.Array) or offset for offset in offsets):
+        operands.append(jnp.stack([jnp.asarray(offset, np.int64) for offset in offsets]))
     return call(name, results, *operands, scale=np.float32(eqn.params["scale"]), sizes=sizes, **attributes)
 
 
 def _lies(x, origins):
-    """(array, steps): where the elements of ``x`` are, and how far apart along its dimensions."""
-    if isinstance(x, np.ndarray) and x.flags.c_contiguous:
-        return x, strides(x.shape)
-    return origins.where(x)
+    """(array, steps, offset): where the elements of ``x`` are, how far apart along its dimensions, and where the first is."""
+    if not isinstance(x, np.ndarray):
+        return origins.part(x)
+    return (x, strides(x.shape), 0) if x.flags.c_contiguous else (*origins.where(x), 0)

@@ -157,6 +157,8 @@ class _Run:
             results = _barrier(eqn, inputs)
         if eqn.primitive.name == "dynamic_update_slice":
             results = row_updates.written(step, self.flat, self._read)
+            if results is not None:
+                self.origins.add_results(results)
         if results is None and self.rounding is not None:
             results = self.rounding.made(step, inputs)
         if results is None:
@@ -164,7 +166,7 @@ class _Run:
             params = {key: _inside(value, rounded and eqn.primitive.name in _BODIES) for key, value in eqn.params.items()}
             results = bind(eqn, inputs, params)
             if inputs:
-                self.origins.add(eqn, inputs[0], results[0])
+                self.origins.add(eqn, inputs, results[0])
         self.values.update(zip(step.outputs, results, strict=True))
 
 

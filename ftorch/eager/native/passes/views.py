@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
@@ -73,9 +74,15 @@ class Origins:
             self._last = [result]
         return result
 
-    def add(self, eqn, source, value):
+    def add(self, eqn, inputs, value):
+        """Notes what an operation made of its operands."""
+        source = inputs[0]
         if eqn.primitive.name in self.NAMES and not isinstance(eqn.invars[0], Literal):
             self._of[id(value)] = Origin(value, eqn.primitive.name, source, eqn.params)
+        elif eqn.primitive.name in ("slice", "dynamic_slice") and not isinstance(eqn.invars[0], Literal):
+            starts = eqn.params["start_indices"] if eqn.primitive.name == "slice" else inputs[1:]
+            steps = eqn.params.get("strides") or (1,) * len(starts)
+            self._of[id(value)] = Origin(value, "part", source, {"starts": starts, "steps": steps})
         elif eqn.primitive.name == "broadcast_in_dim" and _is_zero(eqn.invars[0].val):
             self._zeros[id(value)] = value
 
@@ -109,6 +116,30 @@ class Origins:
         own = strides(value.shape)
         return value, [0 if d is None else own[d] for d in dims]
 
+    def part(self, value):
+        """(array, steps, offset): `where`, through a part of an array that lies in memory anyway; a traced offset may be."""
+        value, dims = self._source(value)
+        own, offset, found = strides(value.shape), 0, self.get(value, "part")
+        if found is not None and self._lies(found.source):
+            whole = strides(found.source.shape)
+            own = [step * n for step, n in zip(whole, found.params["steps"], strict=True)]
+            for start, step, n, size in zip(found.params["starts"], whole, found.source.shape, value.shape, strict=True):
+                if isinstance(start, int):  # a part is within the array, wherever it is said to begin
+                    start = min(max(start, 0), n - size)
+                else:
+                    start = 0 if n == size else jnp.clip(jnp.asarray(start).astype(np.int64), 0, n - size)
+                offset = offset + start * step
+            value = found.source
+        return value, [0 if d is None else own[d] for d in dims], offset
+
+    def _lies(self, value):
+        """Whether ``value`` lies in memory anyway, seen in other dimensions perhaps."""
+        while True:
+            found = self._of.get(id(value))
+            if found is None or found.name not in ("reshape", "transpose") or not _keeps_order(found):
+                return id(value) in self._inputs or id(value) in self._results
+            value = found.source
+
     def repeats(self, value):
         """The dimensions of ``value`` along which it is the same everywhere."""
         return [d for d, source in enumerate(self._source(value)[1]) if source is None]
@@ -127,6 +158,15 @@ class Origins:
 
 def _is_zero(number):
     return np.ndim(number) == 0 and not any(np.asarray(number).tobytes())
+
+
+def _keeps_order(origin):
+    """Whether the elements of a rearrangement follow each other as the source's do."""
+    order = origin.params.get("permutation") if origin.name == "transpose" else None
+    if order is None:
+        return origin.name == "reshape"
+    moved = [d for d in order if origin.source.shape[d] != 1]
+    return moved == sorted(moved)
 
 
 def source_dims(origin):

@@ -77,19 +77,31 @@ Heads heads_of(Integers sizes, float scale) {
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], scale};
 }
 
-// Steps between batches, heads and rows.
+// Steps between batches, heads and rows; the first element lies `offset` behind the array's.
 template <typename T>
-Rows<T> head(const Any& x, Integers steps, int64_t batch, int64_t head) {
-  return {static_cast<const T*>(x.untyped_data()) + batch * steps[0] + head * steps[1], steps[2]};
+Rows<T> head(const Any& x, Integers steps, int64_t offset, int64_t batch, int64_t head) {
+  return {static_cast<const T*>(x.untyped_data()) + offset + batch * steps[0] + head * steps[1], steps[2]};
 }
 
-// Of the first head, with steps between batches, heads, rows and columns.
-KeyMask mask_of(ffi::RemainingArgs& rest, Integers steps) {
-  if (!rest.size()) return {};
-  const auto found = rest.get<Any>(0);
-  if (!found.has_value()) return {};
-  return {found->untyped_data(), found->element_type(), steps[1], steps[2], steps[3]};
-}
+// What comes behind the three or four operands: a mask, if there are steps of it (between batches, heads, rows and columns),
+// and as the last one how far behind their arrays' beginnings the operands and the mask lie, if they are parts.
+struct Rest {
+  KeyMask mask;  // of the first head
+  int64_t offsets[5] = {};
+
+  Rest(ffi::RemainingArgs& given, Integers steps, int64_t operands) {
+    const bool masked = steps.size() > 0;
+    if (given.size() > masked) {
+      const auto found = given.get<Any>(masked);
+      if (found.has_value()) std::copy_n(static_cast<const int64_t*>(found->untyped_data()), operands + masked, offsets);
+    }
+    if (!masked) return;
+    const auto found = given.get<Any>(0);
+    if (!found.has_value()) return;
+    mask = {found->untyped_data(), found->element_type(), steps[1], steps[2], steps[3]};
+    mask = mask.behind(offsets[operands]);
+  }
+};
 
 // use(a number of the type), for the types that there are.
 template <typename Use>
@@ -118,7 +130,9 @@ ffi::Error attention(ffi::ThreadPool pool, Any q, Any k, Any v, ffi::RemainingAr
                      Integers q_steps, Integers k_steps, Integers v_steps, Integers mask_steps, Integers out_steps,
                      float scale) {
   const Heads h = heads_of(sizes, scale);
-  const KeyMask mask = mask_of(rest, mask_steps);
+  const Rest more(rest, mask_steps, 3);
+  const KeyMask mask = more.mask;
+  const int64_t* at = more.offsets;
   return by_number(q.element_type(), [&](auto one) {
     using T = decltype(one);
     T* to = static_cast<T*>(out->untyped_data());
@@ -129,12 +143,12 @@ ffi::Error attention(ffi::ThreadPool pool, Any q, Any k, Any v, ffi::RemainingAr
     const int64_t count = joined ? h.heads / h.shared : h.heads, heads = joined ? h.shared : 1;
     each_task(own, h.batch * count, 4, 1, pool, [&](int64_t i) {
       const int64_t b = i / count, n = i % count * heads;
-      Rows<T> queries = head<T>(q, q_steps, b, n);
+      Rows<T> queries = head<T>(q, q_steps, at[0], b, n);
       KeyMask added = mask.behind(mask.data ? b * mask_steps[0] + n * mask_steps[1] : 0);
       int64_t step = out_steps[2];
       if (joined) queries.step = q_steps[1], added.down = added.heads, step = out_steps[1];
-      Best<T>::attend(own, queries, head<T>(k, k_steps, b, n / h.shared), head<T>(v, v_steps, b, n / h.shared), added,
-                      to + b * out_steps[0] + n * out_steps[1], step);
+      Best<T>::attend(own, queries, head<T>(k, k_steps, at[1], b, n / h.shared), head<T>(v, v_steps, at[2], b, n / h.shared),
+                      added, to + b * out_steps[0] + n * out_steps[1], step);
     });
   });
 }
@@ -144,7 +158,9 @@ struct Gradients { AnyResult *q, *k, *v, *mask; };
 ffi::Error each_gradient(ffi::ThreadPool& pool, const Any& grad, const Any& q, const Any& k, const Any& v,
                          ffi::RemainingArgs& rest, const Gradients& to, const Heads& h, Integers grad_steps, Integers q_steps,
                          Integers k_steps, Integers v_steps, Integers mask_steps) {
-  const KeyMask mask = mask_of(rest, mask_steps);
+  const Rest more(rest, mask_steps, 4);
+  const KeyMask mask = more.mask;
+  const int64_t* begin = more.offsets;
   const int64_t groups = h.heads / h.shared;
   return by_number(q.element_type(), [&](auto one) {
     using T = decltype(one);
@@ -152,8 +168,9 @@ ffi::Error each_gradient(ffi::ThreadPool& pool, const Any& grad, const Any& q, c
     each_task(h, h.batch * groups, to.mask ? 5 : 10, h.shared, pool, [&](int64_t i) {
       const int64_t b = i / groups, n = i % groups * h.shared, first = i * h.shared;
       Best<T>::gradients(Group<T>{
-          h, h.shared, head<T>(grad, grad_steps, b, n), head<T>(q, q_steps, b, n), head<T>(k, k_steps, b, n / h.shared),
-          head<T>(v, v_steps, b, n / h.shared), grad_steps[1], q_steps[1],
+          h, h.shared, head<T>(grad, grad_steps, begin[0], b, n), head<T>(q, q_steps, begin[1], b, n),
+          head<T>(k, k_steps, begin[2], b, n / h.shared), head<T>(v, v_steps, begin[3], b, n / h.shared), grad_steps[1],
+          q_steps[1],
           mask.behind(mask.data ? b * mask_steps[0] + n * mask_steps[1] : 0), at(to.q, first * h.queries * h.width),
           at(to.k, i * h.keys * h.width), at(to.v, i * h.keys * h.values),
           to.mask ? static_cast<float*>((*to.mask)->untyped_data()) + first * h.queries * h.keys : nullptr});
