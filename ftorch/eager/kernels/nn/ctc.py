@@ -94,6 +94,11 @@ def _check(log_probs, targets, input_lengths, target_lengths, blank):
     for name, lengths in (("input", input_lengths), ("target", target_lengths)):
         if lengths.size != samples:
             raise RuntimeError(f"{name}_lengths must be of size batch_size")
+    if targets.ndim not in (1, 2):
+        raise RuntimeError(
+            f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor for argument #2 'targets' "
+            "(while checking arguments for ctc_loss_allocate_outputs)"
+        )
     if targets.ndim == 2 and targets.shape[0] != samples:
         raise RuntimeError(
             f"Expected tensor to have size {samples} at dimension 0, but got size {targets.shape[0]} "

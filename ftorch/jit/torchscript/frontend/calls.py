@@ -209,7 +209,7 @@ def _op_call(c, path, function, node):
     """A call of a public function: an op, or one that the prelude writes with ops."""
     namespace, _, name = path.removeprefix("torch").removeprefix(".").rpartition(".")
     args, keywords = _arguments(c, node)
-    direct = _DIRECT.get(name) if namespace == "nn.functional" or name == "tensordot" else None
+    direct = _DIRECT.get(name) if namespace == "nn.functional" or name in _BASIC_DIRECT else None
     if direct is not None:
         return direct(c, name, function, node)
     written = prelude.FUNCTIONS.get((namespace, name))
@@ -309,12 +309,39 @@ def _tensordot(c, name, function, node):
     return _called("torch.tensordot", [given["a"], given["b"], *pairs])
 
 
+def _unique(c, name, function, node):
+    """Which function it is depends on constants, which are looked for where PyTorch looks: in ``unique_consecutive`` the
+    places by position are not those of the parameters.
+    """
+    prefix, places = ("", (2, 3)) if name == "unique" else ("_consecutive", (2, 1))
+    inverse, counts = (
+        _flag(c, node, word, place) for word, place in zip(("return_inverse", "return_counts"), places))
+    chosen = "_and_".join(word for word, given in (("inverse", inverse), ("counts", counts)) if given) or "output"
+    return _called(c.program.prelude_function("functional", f"{prefix}_return_{chosen}"), *_arguments(c, node))
+
+
+def _flag(c, node, word, place):
+    """A boolean that is written in a call, by its name or at its place."""
+    given = next((k.value for k in node.keywords if k.arg == word), None)
+    what = f"Keyword argument '{word}' for boolean dispatch at position"
+    if given is None:
+        if place >= len(node.args):
+            return False
+        given, what = node.args[place], f"Argument for boolean dispatch at position {place}"
+    value = c.static_value(given)
+    if type(value) is not bool:
+        raise c.error(f"{what} was not constant", node)
+    return value
+
+
 _DIRECT: dict = {
     **{f"{k}max_pool{n}d": _pool for k in ("", "adaptive_") for n in (1, 2, 3)},
     "interpolate": _interpolate, "fold": _fold, "unfold": _fold, "tensordot": _tensordot,
+    "unique": _unique, "unique_consecutive": _unique,
 }
 
 
+_BASIC_DIRECT = ("tensordot", "unique", "unique_consecutive")
 # Ops whose first argument ATen calls "input" as well.
 _KEEP_INPUT = frozenset(
     "layer_norm group_norm batch_norm dropout linear conv1d conv2d conv3d embedding bilinear "

@@ -266,6 +266,31 @@ def sum(input: Tensor, dim: Optional[Tuple[int]]=None, dtype: Optional[int]=None
   return torch._sparse_sum(input, torch._unwrap_optional(dim), dtype=torch._unwrap_optional(dtype))
 """
 
+# Which of these a call means is decided by its constants (`calls.py`).
+_FUNCTIONAL = """
+def _unique_impl(input: Tensor, sorted: bool=True, return_inverse: bool=False, return_counts: bool=False, dim: Optional[int]=None) -> Tuple[Tensor, Tensor, Tensor]:
+  if dim is not None:
+    return torch.unique_dim(input, torch._unwrap_optional(dim), sorted, return_inverse, return_counts)
+  return torch._unique2(input, sorted, return_inverse, return_counts)
+def _unique_consecutive_impl(input: Tensor, return_inverse: bool=False, return_counts: bool=False, dim: Optional[int]=None) -> Tuple[Tensor, Tensor, Tensor]:
+  return torch.unique_consecutive(input, return_inverse, return_counts, dim)
+"""
+_CHOSEN = {
+    "output": ("Tensor", "output"), "counts": ("Tuple[Tensor, Tensor]", "(output, counts)"),
+    "inverse": ("Tuple[Tensor, Tensor]", "(output, inverse)"),
+    "inverse_and_counts": ("Tuple[Tensor, Tensor, Tensor]", "(output, inverse, counts)"),
+}
+_FUNCTIONAL += "".join(
+    f"""
+def {prefix}_return_{name}(input: Tensor, {sorting}return_inverse: bool=False, return_counts: bool=False, dim: Optional[int]=None) -> {kind}:
+  output, inverse, counts = __torch__.torch.functional.{impl}(input, {given}return_inverse, return_counts, dim)
+  return {result}
+"""
+    for prefix, impl, sorting, given in (
+        ("", "_unique_impl", "sorted: bool=True, ", "sorted, "), ("_consecutive", "_unique_consecutive_impl", "", ""))
+    for name, (kind, result) in _CHOSEN.items()
+)
+
 
 def _split(namespace, text):
     found = {}
@@ -276,12 +301,14 @@ def _split(namespace, text):
     return found
 
 
-FUNCTIONS: dict[tuple[str, str], str] = _split("nn.functional", _NN) | _split("", _BASIC) | _split("sparse", _SPARSE)
+FUNCTIONS: dict[tuple[str, str], str] = (
+    _split("nn.functional", _NN) | _split("", _BASIC) | _split("sparse", _SPARSE) | _split("functional", _FUNCTIONAL)
+)
 
 
 def needs(text: str) -> list[tuple[str, str]]:
     """The functions of the prelude that a text calls."""
-    found = re.findall(r"__torch__\.torch\.(nn\.functional|sparse)\.(\w+)", text)
+    found = re.findall(r"__torch__\.torch\.(nn\.functional|sparse|functional)\.(\w+)", text)
     return [key for key in dict.fromkeys(found) if key in FUNCTIONS]
 
 

@@ -29,9 +29,12 @@ def _size(kinds):
 
 # Ops whose results the declarations of ops do not tell: composites, and what gives Python's values.
 _RESULTS = {
-    **dict.fromkeys("dim numel nelement element_size storage_offset get_device".split(), INT),
+    **dict.fromkeys("dim numel nelement element_size storage_offset get_device sparse_dim dense_dim _nnz".split(), INT),
     **dict.fromkeys("is_floating_point is_complex is_contiguous is_nonzero equal allclose "
-                    "is_same_size is_signed is_pinned".split(), BOOL),
+                    "is_same_size is_signed is_pinned is_coalesced".split(), BOOL),
+    **dict.fromkeys("sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+                    "sparse_compressed_tensor coalesce indices values _indices _values crow_indices col_indices "
+                    "ccol_indices row_indices to_dense to_sparse to_sparse_csr to_sparse_csc".split(), TENSOR),
     **dict.fromkeys("split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid "
                     "broadcast_tensors atleast_1d_list".split(), _TENSORS),
     **dict.fromkeys("zeros ones full empty rand randn randint arange tensor eye linspace zeros_like "

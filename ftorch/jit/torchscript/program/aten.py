@@ -43,12 +43,17 @@ _METHODS = frozenset(
     "cuda dense_dim dim element_size expand_as exponential_ fill_diagonal_ geometric_ get_device indices is_coalesced "
     "is_contiguous is_distributed is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel pin_memory "
     "random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices set_ size sparse_dim "
-    "sparse_mask storage_offset stride sum_to_size to to_dense to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc "
-    "to_sparse_csr uniform_ values view_as".split()
+    "sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset stride sum_to_size to to_dense to_padded_tensor "
+    "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr uniform_ values view_as".split()
 )
 # Public functions that are no ops, or that reach outside of the program.
 _REFUSED = frozenset(
-    "Tensor asarray from_numpy frombuffer from_jax from_dlpack to_dlpack from_file save load".split()
+    "Tensor asarray from_numpy frombuffer from_jax from_dlpack to_dlpack from_file save load eig lstsq lu solve symeig "
+    "unique".split()
+)
+# Functions of the top level that are ops without being declared as such.
+_CONSTRUCTORS = frozenset(
+    f"sparse_{layout}_tensor" for layout in ("coo", "csr", "csc", "bsr", "bsc", "compressed")
 )
 
 
@@ -82,7 +87,7 @@ def _public(name):
         found = getattr(torch.Tensor, name, None)
         if callable(found):
             return found
-    if name in ("quantized_lstm", "quantized_gru"):
+    if name in _CONSTRUCTORS or name in ("quantized_lstm", "quantized_gru"):
         return getattr(torch, name)
     if name in _FROM_FUNCTIONAL:
         return getattr(functional, name)

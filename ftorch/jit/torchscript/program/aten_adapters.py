@@ -408,4 +408,6 @@ ADAPTED: dict = {
     "is_autocast_cpu_enabled": lambda *_: torch.is_autocast_enabled("cpu"), "im2col": _im2col, "col2im": _col2im,
     "_get_tracing_state": lambda: False, "numpy_T": lambda x: x.T, "matrix_H": lambda x: x.H,
     **{n: (lambda name: lambda x: getattr(x, name))(n) for n in ("mT", "mH")},
+    "unique_consecutive": lambda *a, **k: torch.ops.aten.unique_consecutive(*a, **k),  # always with three results
+    "unique_dim": lambda *a, **k: torch.ops.aten.unique_dim(*a, **k),
 }
