@@ -13,10 +13,10 @@ from .._dynamo.backends import list_backends as _list_backends
 from ..eager.native.contexts import repeatable
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase, modes
-from ..jit.compiled_function import Compiled, is_compiling
+from ..jit.compiled_function import Compiled
 from ..jit.compiled_function import stance as _stance
 from ..jit.compiler import compile
-from ..jit.compiling import not_compiling
+from ..jit.compiling import is_compiling, not_compiling
 from ..utils import _pytree as pytree
 from . import config
 from ._cache import load_cache_artifacts, save_cache_artifacts

@@ -50,7 +50,7 @@ from .capture.value_reads import LookingTrace, note_assertion
 from .compiling import (
     Capturing,
     Event,
-    is_compiling,
+    local,
     stance,
 )
 from .graphs import logs
@@ -140,7 +140,7 @@ class Compiled:
 
     def __call__(self, *args, **kwargs):
         if (
-            is_compiling() or modes.levels or modes.function_modes or modes.saved_hooks
+            local.depth or modes.levels or modes.function_modes or modes.saved_hooks
             or modes.anomaly or config.disable or stance.name == "force_eager"
         ):
             return self.function(*args, **kwargs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from .._dynamo import config
-from .compiled_function import Compiled, is_compiling
-from .compiling import refusal_of
+from .compiled_function import Compiled
+from .compiling import is_compiling, refusal_of
 
 __all__ = ["Compiled", "OptimizedModule", "compile", "is_compiling"]
 

@@ -10,7 +10,12 @@ from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
 from ..eager.native.contexts import repeatable
 
-local = threading.local()
+
+class _Local(threading.local):
+    depth = 0  # of captures within each other: not 0 where the thread is compiling
+
+
+local = _Local()
 
 
 class Capturing:
@@ -22,7 +27,7 @@ class Capturing:
         self.collector: PausedCollector | None = None
 
     def __enter__(self):
-        self.depth, self.cache = getattr(local, "depth", 0), autocast.state.cache
+        self.depth, self.cache = local.depth, autocast.state.cache
         try:
             self.collector = PausedCollector()
             local.depth, autocast.state.cache = self.depth + 1, {}
@@ -57,7 +62,7 @@ stance = Stance()
 
 def is_compiling() -> bool:
     """Whether a function is being captured now."""
-    return getattr(local, "depth", 0) > 0
+    return local.depth > 0
 
 
 hooks.is_compiling = is_compiling
@@ -66,7 +71,7 @@ hooks.is_compiling = is_compiling
 @contextlib.contextmanager
 def compiling():
     """Within, `is_compiling` says so, and compiled functions are part of what is captured."""
-    local.depth = getattr(local, "depth", 0) + 1
+    local.depth = local.depth + 1
     try:
         yield
     finally:
@@ -76,7 +81,7 @@ def compiling():
 @contextlib.contextmanager
 def not_compiling():
     """Within, code runs in Python, whatever is being captured around it."""
-    outer, local.depth = getattr(local, "depth", 0), 0
+    outer, local.depth = local.depth, 0
     try:
         yield
     finally:

@@ -97,11 +97,11 @@ class device:
         return _Device, (str(self),)
 
     def __enter__(self):
-        _local.stack = (*_local.stack, self)
+        local.stack = (*local.stack, self)
         return self
 
     def __exit__(self, *_):
-        _local.stack = _local.stack[:-1]
+        local.stack = local.stack[:-1]
 
 
 _Device = device
@@ -251,12 +251,12 @@ def canonical(where: device) -> device:
 
 def current_index() -> int:
     """The index that an accelerator without one stands for in this thread."""
-    return _local.index
+    return local.index
 
 
 def set_current_index(index: int) -> None:
     """Makes ``device("cuda")`` stand for another accelerator in this thread."""
-    _local.index = index
+    local.index = index
 
 
 @functools.cache
@@ -275,20 +275,20 @@ class _Local(threading.local):
     stack: tuple[device, ...] = ()  # of default devices: what is missing takes a thread long to find
 
 
-_local = _Local()
-_default = CPU
+local = _Local()
+default = CPU
 
 
 def get_default_device() -> device:
     """The device of new tensors (``torch.get_default_device``)."""
-    stack = _local.stack
-    return stack[-1] if stack else _default
+    stack = local.stack
+    return stack[-1] if stack else default
 
 
 def set_default_device(device) -> None:
     """Sets the device of new tensors (``torch.set_default_device``); None means the CPU."""
-    global _default
-    _default = CPU if device is None else canonical(_Device(device))
+    global default
+    default = CPU if device is None else canonical(_Device(device))
 
 
 _Device = device  # where a parameter has its name

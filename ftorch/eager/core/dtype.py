@@ -185,15 +185,15 @@ def from_numpy(numpy_dtype) -> dtype:
 def from_python(python_type) -> dtype:
     """The dtype of a Python number type, as a wrapped number has it."""
     if python_type is type(1.0):
-        return _default
+        return default
     if python_type is complex:
-        return _default.to_complex()
+        return default.to_complex()
     return _FROM_PYTHON[python_type]
 
 
 # --- the default dtype ---------------------------------------------------------------
 
-_default = float32
+default = float32
 on_default_change: list = []  # called after a change: caches of plans depend on the default
 
 
@@ -204,7 +204,7 @@ def get_default_dtype() -> dtype:
     >>> torch.get_default_dtype()
     torch.float32
     """
-    return _default
+    return default
 
 
 def set_default_dtype(d: dtype) -> None:
@@ -213,13 +213,13 @@ def set_default_dtype(d: dtype) -> None:
     Raises:
         TypeError: unless ``d`` is a floating-point dtype.
     """
-    global _default
+    global default
     if not isinstance(d, dtype):
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    if d is not _default:
-        _default = d
+    if d is not default:
+        default = d
         for callback in on_default_change:
             callback()
 
@@ -353,7 +353,7 @@ class finfo(_Limits):
     _printed = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: dtype | None = None):
-        type = _default if type is None else _of_python(type)
+        type = default if type is None else _of_python(type)
         _expect_dtypes("finfo", type=type)
         if type.category < _FLOAT or type.is_shell:
             raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")

@@ -46,10 +46,11 @@ _SMALL = 1 << 14  # elements that all steps of a trace give together
 class Risk:
     """Whether a program may fail when it runs: what it was given is lost then."""
 
-    __slots__ = ("code", "live", "bytes", "calls_back")
+    __slots__ = ("code", "live", "bytes", "calls_back", "is_none")
 
     def __init__(self, code, live):
         self.code, self.live, self.bytes, self.calls_back = code, live, None, False
+        self.is_none = False  # known to be small, and to call nothing back
 
     def may_fail(self, device):
         """Whether the program calls Python back, or needs more memory than there is."""
@@ -57,6 +58,7 @@ class Risk:
             definitions = [getattr(item.op, "definition", None) for item in self.code if item.__class__ is not int]
             self.calls_back = any(getattr(definition, "calls_back", False) for definition in definitions)
             self.bytes, self.code = _most_bytes(self.code, self.live), None
+            self.is_none = not self.calls_back and self.bytes <= _LARGE
         return self.calls_back or (self.bytes > _LARGE and _MARGIN * self.bytes > _available(device))
 
 

@@ -71,9 +71,9 @@ def requirements(leaves) -> list[bool]:
 
 def modes_key():
     """The modes that are on, as part of a call's kind."""
-    on = modes.autocast
+    on, stack = modes.autocast, _device.local.stack
     return (
-        modes.grad, modes.inference, _device.get_default_device(), _dtype.get_default_dtype(),
+        modes.grad, modes.inference, stack[-1] if stack else _device.default, _dtype.default,
         on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
     )
 

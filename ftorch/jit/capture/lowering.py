@@ -272,7 +272,7 @@ class Lowered:
                     places[s.slot + k] = len(places)
             code = [item for s in self.steps for item in (s.plan, *[places.get(o, -1) for o in s.operands])]
             self._risk = Risk(code, [places[o] for o in self.outputs if o in places])
-        return self._risk.may_fail(self.device or _device.CPU)
+        return not self._risk.is_none and self._risk.may_fail(self.device or _device.CPU)
 
     def jitted(self):
         """The compiled function of (arrays that are kept, arrays that are given away, numbers); see `results`."""

@@ -275,7 +275,9 @@ class Captured(CapturedCall):
         Args:
             originals: the arguments; the program runs on dense copies of those that are parts of larger tensors.
         """
-        executor.flush()
+        threads = executor.threads
+        if threads.cpu.steps or threads.cpu.recording or threads.others:
+            executor.flush()
         leaves = originals if self.placed else with_copies(originals)
         arrays = self.gather(leaves)
         forward = self.forward
@@ -293,7 +295,8 @@ class Captured(CapturedCall):
         executor.stats.programs += 1
         finished: list[Any] = []
         try:
-            values = forward.call(kept, given, forward.numbers(self.floats), finished)
+            values = forward.call(
+                kept, given, None if forward.places is None else forward.numbers(self.floats), finished)
             # From here on the program runs beside Python, if it is long enough.
             results = self.apply(leaves, originals, values, residual_inputs, inputs)
         except BaseException:
