@@ -208,15 +208,23 @@ for _rank in (1, 2, 3):
     _padding(f"replication_pad{_rank}d", "replicate")
 
 
+_SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
+
+
 def _upsample(name, mode, rank, aligns):
-    def call(input, output_size, *rest):
-        rest = list(rest)
-        align = rest.pop(0) if aligns else None
-        scales = rest[0] if rest and isinstance(rest[0], (list, tuple)) else None
-        return torch.nn.functional.interpolate(
-            input, None if output_size is None else tuple(output_size),
-            None if output_size is not None else tuple(scales), mode, align,
-        )
+    def call(input, output_size, *rest, out=None, **named):
+        names = ("align_corners",) if aligns else ()
+        by_list = "scale_factors" in named or isinstance(rest[len(names)] if len(rest) > len(names) else None, (list, tuple))
+        given = {**dict(zip((*names, *(("scale_factors",) if by_list else _SCALES[rank])), rest)), **named}
+        align, scales = given.get("align_corners"), [given.get(n) for n in _SCALES[rank]]
+        if output_size is None or not any(scales):
+            size = None if output_size is None else tuple(output_size)
+            factors = tuple(given["scale_factors"]) if size is None else None
+            result = torch.nn.functional.interpolate(input, size, factors, mode, align)
+        else:
+            scales = [s or n / m for s, n, m in zip(scales, output_size, input.shape[2:])]
+            result = torch._interpolate(input, tuple(output_size), mode, bool(align), scales, False)
+        return result if out is None else torch.mul(result, 1, out=out)
 
     call.__name__ = name
     _FUNCTIONS[name] = call

@@ -112,7 +112,7 @@ def of_plan(plan, mask, node_class) -> Backward:
     except OutOfMemoryError:
         raise
     except RuntimeError as error:
-        return _refused(plan, mask, node_class, error)
+        return refused(plan, mask, node_class, error)
     derived = definition_of(made)
     if layout is not None:
         derived.layout = layout
@@ -127,7 +127,7 @@ def of_plan(plan, mask, node_class) -> Backward:
     return backward
 
 
-def _refused(plan, mask, node_class, error) -> Backward:
+def refused(plan, mask, node_class, error) -> Backward:
     """A derivative that says when it is computed, as PyTorch's, that there is none."""
     kind, texts = error.__class__, error.args
 

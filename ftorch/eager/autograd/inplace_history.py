@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..call.op import call, call_inplace, hooks, op_named, write_result
 from . import derivatives, gradient_values
+from .node_names import OTHERS_IN_PLACE, refusal_in_place
 from .saved_tensors import save
 from .tape import (
     edge_of,
@@ -54,8 +55,15 @@ def _record_inplace(plan, tensors, scalars, grad):
     mask = mask_of(tensors)
     backward = plan.backwards.get(mask)
     if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+        refusal = refusal_in_place(plan)
+        if refusal is None:
+            backward = derivatives.of_plan(plan, mask, node_class)
+        else:
+            backward = derivatives.refused(plan, mask, node_class, refusal)
+        plan.backwards[mask] = backward
     node = make_node(plan, backward, tensors, scalars)
+    if plan.op.definition.name in OTHERS_IN_PLACE:
+        rename_node(node, f"{type(node).__name__.rstrip('0123456789')}1")
     saved_inputs = [
         None if i < 0 else save(gradient_values.detached(target) if i == 0 else tensors[i])
         for i in backward.saved

@@ -249,3 +249,27 @@ def node_name(definition, plan=None) -> str:
     camel = "".join(p[:1].upper() + p[1:] for p in name.split("_") if p)
     camel = re.sub(r"\d[a-z]", lambda match: match[0].upper(), camel)  # Log1P, MaxPool2D
     return f"{camel}Backward{_NUMBERS.get(definition.full_name, 0)}"
+
+
+# What has another formula in place.
+OTHERS_IN_PLACE = frozenset(("acosh", "asinh", "atanh", "celu", "elu", "leaky_relu", "selu", "threshold"))
+_NEGATIVE_SLOPE = (
+    "In-place {0} backward calculation is triggered with a negative slope which is not supported. This is caused by calling "
+    "in-place forward function with a negative slope, please call out-of-place version instead."
+)
+_OF_SLOPE = {
+    "elu": _NEGATIVE_SLOPE.format("elu"), "celu": _NEGATIVE_SLOPE.format("elu"),
+    "leaky_relu": _NEGATIVE_SLOPE.format("leakyReLu") + (
+        " File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward "
+        "calculation with negative slope"
+    ),
+}
+
+
+def refusal_in_place(plan) -> Exception | None:
+    """Why there is no gradient of a call in place, where the result does not say what the operand was."""
+    name = plan.op.definition.name
+    if name == "acosh":
+        return NotImplementedError("the derivative for 'inplace version of acosh' is not implemented.")
+    text = _OF_SLOPE.get(name)
+    return RuntimeError(text) if text is not None and plan.structure.slots[1][1] < 0 else None

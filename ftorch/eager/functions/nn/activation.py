@@ -132,7 +132,8 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 
 def _of_rrelu(result, inplace):
     """The result, whose node has PyTorch's name."""
-    if (node := result._grad_fn) is not None and type(node).__name__ in ("MulBackward0", "LeakyReluBackward0"):
+    node = result._grad_fn
+    if node is not None and type(node).__name__ in ("MulBackward0", "LeakyReluBackward0", "LeakyReluBackward1"):
         rename_node(node, f"RreluWithNoiseBackward{int(inplace)}")
     return result
 
