@@ -9,10 +9,11 @@ from ..call.argument_types import type_name
 from ..call.op import call, dense_like, op_named, special
 from ..core import api, formats
 from ..core.composite import composite
-from ..core.geometry import Size
+from ..core.geometry import Size, geometry
 from ..core.registry import OPS
 from ..kernels._common import check_fits
-from ..tensor import TensorBase, new_leaf
+from ..runtime.executor import relabel
+from ..tensor import PLAIN, TensorBase, new_leaf
 from ._arguments import as_dtype, number, sizes
 from .creation import check_options, make, make_strided, size_tuple
 
@@ -32,6 +33,11 @@ def _from_tensor(name, kernel, x, args, dtype, layout, device, requires_grad, st
     made = call(op_named(name), (x, *args[1:]), static)
     if device is not None:
         made = made.to(device)
+    if stride is not None and made.__class__ in PLAIN and not dtype.stored and made.stride() != stride:
+        g = geometry(made.shape, dtype, made.device, stride)  # what a level below has: it is all the same number
+        if g.is_dense and made._ftorch_geometry is made._ftorch_storage.root:
+            relabel(made._ftorch_storage, g)
+            made._ftorch_geometry = g
     return new_leaf(made, requires_grad)
 
 

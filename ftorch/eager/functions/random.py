@@ -351,13 +351,13 @@ def _depending(node, sample, *parameters):
 def _normal_by_element(mean, std, generator):
     if not isinstance(std, TensorBase):
         fills.check_std(std)
-        return torch.empty_like(mean).normal_(0, std, generator=generator).add_(mean)
+        return torch.empty_like(mean, memory_format=formats.contiguous_format).normal_(0, std, generator=generator).add_(mean)
     if std.dtype.is_complex:
         raise RuntimeError("normal expects standard deviation to be non-complex")
     if std.numel() and not (to_numpy(std.detach()) >= 0).all():
         raise RuntimeError("normal expects all elements of std >= 0.0")
     whole = torch.broadcast_tensors(mean, std)[0] if isinstance(mean, TensorBase) else std
-    scaled = torch.empty_like(whole).normal_(0, 1, generator=generator).mul_(std)
+    scaled = torch.empty_like(whole, memory_format=formats.contiguous_format).normal_(0, 1, generator=generator).mul_(std)
     # The choice keeps XLA from rounding once where PyTorch rounds the product and the sum.
     return torch.where(std >= 0, scaled, float("nan")).add_(mean)
 

@@ -371,7 +371,8 @@ class BatchLevel(Level):
             if not self.is_batched(like):
                 like = like.new_empty((self.batch_size, *like.shape))
             else:
-                like = self.in_front(like)
+                with self.below():
+                    like = self.in_front(like)  # a view: the numbers are drawn as its elements lie
             with self.below():
                 return batched(self, function(like, *rest, **kwargs), 0)
         if kind == FILL:

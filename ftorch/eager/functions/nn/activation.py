@@ -7,6 +7,7 @@ import warnings
 from ...autograd.tape import rename_node
 from ...call.op import call, call_inplace, op_named
 from ...core import api as torch
+from ...core import formats
 from ...core.composite import composite
 from ...core.dtype import float64
 from ...core.user_warnings import warn_user
@@ -206,7 +207,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warn_user("`eps` parameter is deprecated and has no effect.")
-    noise = -torch.empty_like(logits).exponential_().log()
+    noise = -torch.empty_like(logits, memory_format=formats.contiguous_format).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from ... import sampling
+from ...call.op import special
 from ...core import api as torch
 from ...core import dtype as dtypes
+from ...core import formats
 from ...core.composite import composite
 from ...core.user_warnings import warn_user
 from ...dispatch.randomness import LIKE, randomized
@@ -40,7 +42,8 @@ def _kept(like, p, generator=None):
     """Which elements are kept, as ones and zeros."""
     if generator is None and is_simple(like):
         return new_like(like, sampling.bernoulli, 1 - p)
-    return torch.empty_like(like).bernoulli_(1 - p, generator=generator)
+    in_order = formats.contiguous_format if special[0] else None  # as PyTorch's parts draw, which transforms see
+    return torch.empty_like(like, memory_format=in_order).bernoulli_(1 - p, generator=generator)
 
 
 def _one_per_channel(input):
