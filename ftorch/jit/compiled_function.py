@@ -44,7 +44,7 @@ from .capture.program import Captured
 from .capture.python_state import SCALARS
 from .capture.signal_handlers import HandlersOutside
 from .capture.state_watch import Watch
-from .capture.static_look import attribute
+from .capture.static_attributes import attribute
 from .capture.user_code import users_line
 from .capture.value_reads import LookingTrace, note_assertion
 from .compiling import (
@@ -61,7 +61,7 @@ from .graphs.subgraphs import graphs_of
 from .graphs.varying_numbers import Sample, Varying, varied
 
 _MOST_KINDS = 256  # of arguments, for one function
-_MOST_PIECES = 16  # graphs between breaks, after which calls are not looked at any more
+_MOST_SHOWN_GRAPHS = 16  # graphs between breaks, after which calls are not looked at any more
 _BACKENDS = f"{__name__.partition('.')[0]}._dynamo.backends"
 _MOST_BROKEN = 3  # sizes of one kind of call that gave no program; those after them are not captured
 
@@ -92,8 +92,8 @@ class Compiled:
         self._are_placed = False  # some programs are for arguments at certain places
         self._held: list = []  # arguments that keys name by id
         self._classes: set[type] | frozenset = set()  # of arguments that are opened, see `data_objects`
-        self._opened: Compiled | None = None  # what makes such calls
-        self._pieces: set = set()  # graphs between breaks that the backend was given
+        self._of_contents: Compiled | None = None  # what makes such calls
+        self._shown_graphs: set = set()  # graphs between breaks that the backend was given
         self._functions: dict = {}  # {a graph but for its numbers: [(function, `Varying`, `Sample`, its inputs)]}
         self._seen_numbers: dict = {}  # {place of a number: the values it has had}
         self._numbers_count = True  # whether other numbers are another kind of call: none is a graph's input
@@ -131,10 +131,10 @@ class Compiled:
         self._families.clear()
         self._broken.clear()
         self._functions.clear()
-        self._pieces.clear()
+        self._shown_graphs.clear()
         self.events.clear()
         self._held.clear()
-        self._classes, self._opened = set(), None
+        self._classes, self._of_contents = set(), None
 
     # --- calls
 
@@ -149,7 +149,7 @@ class Compiled:
         else:
             leaves, spec = argument_structure.flatten(args, kwargs)
             if self._classes and not self._classes.isdisjoint(map(type, leaves)):
-                return self._call_opened(args, kwargs)
+                return self._call_on_contents(args, kwargs)
         key = (spec, tuple(map(argument_key, leaves)), aliases(leaves), modes_key())
         try:
             programs = self.entries.get(key)
@@ -182,7 +182,7 @@ class Compiled:
         if not self.entries and stance.name in ("fail_on_recompile", "eager_on_recompile"):
             return self._refuse("nothing was compiled yet", args, kwargs)
         if self._held and programs is None and self._opens(leaves):
-            return self._call_opened(args, kwargs)
+            return self._call_on_contents(args, kwargs)
         if not programs and not self.fullgraph and not config.error_on_recompile and (
             self._broken and self._broken.get(without_sizes(key), 0) >= _MOST_BROKEN and stance.name == "default"
         ):  # nothing is compiled: why the sizes are others is not looked for
@@ -220,15 +220,15 @@ class Compiled:
         self._classes |= found
         return bool(found)
 
-    def _call_opened(self, args, kwargs):
-        if self._opened is None:
-            self._opened = Compiled(
+    def _call_on_contents(self, args, kwargs):
+        if self._of_contents is None:
+            self._of_contents = Compiled(
                 functools.partial(data_objects.run, self.function), fullgraph=self.fullgraph, dynamic=self.dynamic,
                 backend=self.backend, **self.settings,
             )
-            self._opened._name, self._opened._filter = self._name, self._filter
-        results = data_objects.call(self._opened, self._classes, args, kwargs)
-        if any(v.__class__ is str for v in self._opened.entries.values()):
+            self._of_contents._name, self._of_contents._filter = self._name, self._filter
+        results = data_objects.call(self._of_contents, self._classes, args, kwargs)
+        if any(v.__class__ is str for v in self._of_contents.entries.values()):
             self._classes = data_objects.NONE
         return results
 
@@ -351,7 +351,7 @@ class Compiled:
             self._keep(key, leaves, captured, reason, where[0] if where else "")
         if captured is None and recorder is not None and not self.fullgraph:
             counters["frames"]["total"] -= 1  # its pieces count
-            self._show_pieces(recorder.events, outputs, grad_before, recorder.sites.stores if recorder.sites else ())
+            self._show_graphs(recorder.events, outputs, grad_before, recorder.sites.stores if recorder.sites else ())
         return outputs
 
     def _backend(self):
@@ -380,23 +380,23 @@ class Compiled:
     def _in_python(self, args, kwargs):
         """A call with breaks: another way through the function may have other graphs for the user's backend."""
         own = getattr(self.backend, "__module__", None) or type(self.backend).__module__
-        if not self._pieces or len(self._pieces) >= _MOST_PIECES or own == _BACKENDS:
+        if not self._shown_graphs or len(self._shown_graphs) >= _MOST_SHOWN_GRAPHS or own == _BACKENDS:
             return self.function(*args, **kwargs)
         from .graphs.explain import record
 
         grad = modes.grad
         events, outputs, _, stores = record(self.function, args, kwargs)
-        self._show_pieces(events, outputs, grad, stores)
+        self._show_graphs(events, outputs, grad, stores)
         return outputs
 
-    def _show_pieces(self, events, outputs, grad, stores=()):
+    def _show_graphs(self, events, outputs, grad, stores=()):
         """Lets the backend compile the graphs between breaks; such a call itself runs in Python."""
         events = [e for e in events if not isinstance(e, Break) or e.frames]
         pieces, graphs = graphs_of(events, outputs, grad, stores)
         for piece, (module, inputs) in zip(pieces, graphs):
             kind = piece.start, module.code, tuple((t.dtype, t.shape) for t in inputs if isinstance(t, TensorBase))
-            if kind not in self._pieces:
-                self._pieces.add(kind)
+            if kind not in self._shown_graphs:
+                self._shown_graphs.add(kind)
                 call_backend(self._backend(), module, inputs, self.settings)
                 counters["frames"].update(total=1, ok=1)
                 counters["stats"]["calls_captured"] += sum("call" in n.op for n in module.graph.nodes)

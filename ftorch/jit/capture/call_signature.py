@@ -15,7 +15,7 @@ from ...eager.tensor import Tensor, TensorBase, modes
 from .argument_parts import is_movable
 from .data_objects import Stand
 from .python_state import CONSTANTS, SCALARS
-from .static_look import module_of
+from .static_attributes import module_of
 
 
 def argument_key(leaf):

@@ -12,7 +12,7 @@ from .python_state import snapshot
 from .result_recipes import Results
 from .sources import Source, Sources
 from .state_watch import Watch
-from .static_look import MISSING, is_a
+from .static_attributes import MISSING, is_a
 
 NUMBERS = "a hyperparameter of an optimizer changed"
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...eager.tensor import TensorBase
 from ...utils import _pytree as pytree
 from .python_state import CONSTANTS, SCALARS
-from .static_look import MISSING, in_class, is_a, mro_of, scope_of, vars_of
+from .static_attributes import MISSING, in_class, is_a, mro_of, scope_of, vars_of
 
 _DATA = (TensorBase, *SCALARS, *CONSTANTS)
 _MAKERS = (object.__new__, types.SimpleNamespace.__new__)

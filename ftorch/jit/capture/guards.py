@@ -14,7 +14,7 @@ from ...eager.tensor import TensorBase
 from .purity import content
 from .python_state import SCALARS, Place, builtin_of, unchanged
 from .state_watch import Watch
-from .static_look import MISSING, in_class, is_a
+from .static_attributes import MISSING, in_class, is_a
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,16 @@ import numpy as np
 from ..._alias import is_own
 from . import purity
 from .python_state import SCALARS, look
-from .static_look import MISSING, attribute, in_class, is_a, module_of, mro_of, scope_of, vars_of
+from .static_attributes import (
+    MISSING,
+    attribute,
+    in_class,
+    is_a,
+    module_of,
+    mro_of,
+    scope_of,
+    vars_of,
+)
 
 _COPIED = (bytearray, array.array, np.ndarray)
 _ALWAYS = (*SCALARS, type, types.ModuleType, *purity.IMMUTABLE, *purity.HARMLESS)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ..._alias import is_own
-from .static_look import attribute, is_a, module_of, mro_of, vars_of
+from .static_attributes import attribute, is_a, module_of, mro_of, vars_of
 
 # --- functions
 

@@ -12,7 +12,7 @@ from ..._alias import is_own
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
 from ...eager.core import formats
-from .static_look import MISSING, in_class, is_a, module_of, mro_of, scope_of
+from .static_attributes import MISSING, in_class, is_a, module_of, mro_of, scope_of
 
 SCALARS = (int, float, bool, str, bytes, complex, type(None))
 CONSTANTS = (_dtype.dtype, _device.device, formats.memory_format, formats.layout, formats.qscheme)

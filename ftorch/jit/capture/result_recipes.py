@@ -14,7 +14,7 @@ from . import new_objects
 from .argument_parts import contains, is_movable
 from .argument_views import View, view_of
 from .gradients import FreedNode
-from .static_look import is_a
+from .static_attributes import is_a
 
 
 class New:

@@ -6,7 +6,7 @@ from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from .python_state import look
 from .state_watch import Watch
-from .static_look import is_a
+from .static_attributes import is_a
 
 
 class Source:

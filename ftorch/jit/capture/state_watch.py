@@ -25,7 +25,7 @@ from .code_names import EVERYTHING, NOTHING
 from .code_names import Names as _Names
 from .python_state import restore, same_scalar, unchanged
 from .reachable_state import Reachable
-from .static_look import MISSING, attribute, in_class, is_a, scope_of
+from .static_attributes import MISSING, attribute, in_class, is_a, scope_of
 from .user_code import is_made, is_users
 
 _LOGGING = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log", "warn"))

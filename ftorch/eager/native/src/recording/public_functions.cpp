@@ -1,7 +1,7 @@
 // Public functions and methods as Python's own builtins are: `torch.add` is a builtin function, which does not bind as a class's
 // attribute, `torch.Tensor.add` a method descriptor. Each has a function in Python that takes any call. In front of it stand
 // the *ways* that calls go: what a call with arguments of some types and keywords of some names comes to - an op with operands
-// and static arguments - which Python found out when such a call came first (`ftorch/eager/bindings/ways.py`).
+// and static arguments - which Python found out when such a call came first (`ftorch/eager/bindings/inline_caches.py`).
 #include <array>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace recording {
 namespace {
 
 constexpr int MOST_FUNCTIONS = 3072, MOST_ARGUMENTS = MOST, MOST_WAYS = 24;
-constexpr Py_ssize_t FEW = 8;  // elements of a list whose types are looked at, as in ways.py
+constexpr Py_ssize_t FEW = 8;  // elements of a list whose types are looked at, as in inline_caches.py
 
 enum Kind { CALLS(ENUMERATOR) };
 enum Getter { GETTERS(ENUMERATOR) };

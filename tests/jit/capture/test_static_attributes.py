@@ -6,7 +6,7 @@ import types
 import pytest
 
 import ftorch as torch
-from ftorch.jit.capture import static_look
+from ftorch.jit.capture import static_attributes
 
 ASKED = []
 
@@ -149,12 +149,12 @@ def test_slots_of_a_private_name_are_seen():
 def test_attributes_as_they_lie():
     held = Touchy(2.0)
     ASKED.clear()
-    assert static_look.attribute(held, "scale") == 2.0
-    assert static_look.attribute(held, "kind") == 3
-    assert static_look.attribute(held, "none", "missing") == "missing"
-    assert static_look.scope_of(held) == {"scale": 2.0}
-    assert not static_look.is_a(held, dict)
-    assert static_look.module_of(Touchy) == __name__
+    assert static_attributes.attribute(held, "scale") == 2.0
+    assert static_attributes.attribute(held, "kind") == 3
+    assert static_attributes.attribute(held, "none", "missing") == "missing"
+    assert static_attributes.scope_of(held) == {"scale": 2.0}
+    assert not static_attributes.is_a(held, dict)
+    assert static_attributes.module_of(Touchy) == __name__
     assert ASKED == []
 
 
