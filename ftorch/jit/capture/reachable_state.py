@@ -29,7 +29,16 @@ from .python_state import (
     modules_in,
     snapshot,
 )
-from .static_look import MISSING, attribute, in_class, is_a, module_of, mro_of, scope_of, vars_of
+from .static_attributes import (
+    MISSING,
+    attribute,
+    in_class,
+    is_a,
+    module_of,
+    mro_of,
+    scope_of,
+    vars_of,
+)
 from .user_code import is_users
 
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
@@ -97,7 +106,8 @@ class Reachable:
             value = inside.pop()
             if id(value) not in self.given and is_a(value, (list, tuple, dict)):
                 self.given.add(id(value))
-                inside += dict.values(value) if is_a(value, dict) else value
+                kind = next(k for k in (dict, list, tuple) if is_a(value, k))
+                inside += dict.values(value) if kind is dict else kind.__iter__(value)  # not a subclass's own
 
     def function(self, function, names=None):
         """Notes a function's closure and defaults."""
