@@ -26,7 +26,9 @@ def argument_key(leaf):
         root = None if g is leaf._ftorch_storage.root or is_movable(leaf) else (leaf._ftorch_offset, leaf._ftorch_storage.root)
         return g, root, leaf._ftorch_requires_grad, kind, leaf._grad_fn is None
     if issubclass(kind, SCALARS):
-        return (kind, leaf) if leaf == leaf else (kind, "nan")
+        if leaf != leaf:
+            return kind, "nan"
+        return (kind, leaf) if leaf or kind is not float or "-" not in str(leaf) else (kind, "-0.0")
     if issubclass(kind, _VALUES):
         return leaf
     return id(leaf)

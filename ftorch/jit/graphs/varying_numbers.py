@@ -120,7 +120,8 @@ class Varying:
         """Whether a graph is this one with other values of the symbols."""
         values, free = sample.values, set()
         for group in self.symbols:
-            if len({values[p] for p in group}) > 1 or values[group[0]] in (0, 1):
+            value = values[group[0]]
+            if len({values[p] for p in group}) > 1 or value in (0, 1) or type(value) is not type(self.sample.values[group[0]]):
                 return False
             free.update(group)
         if any(not _same(values[p], v) for p, v in self.sample.values.items() if p not in free):
@@ -256,7 +257,7 @@ def _of_float(value):
 
 
 def _same(a, b):
-    return type(a) is type(b) and (a == b or a != a and b != b)
+    return type(a) is type(b) and (a == b and (a != 0 or str(a) == str(b)) or a != a and b != b)
 
 
 def varied(sample: Sample, history, leaves, takes, everything=False) -> list:

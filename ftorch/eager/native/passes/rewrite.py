@@ -32,6 +32,7 @@ from . import (
     rowwise,
     scans_and_sorts,
     sparse,
+    zero_sums,
 )
 from . import multi_output_fusion as groups
 from .inlining import Flat
@@ -87,7 +88,7 @@ class _Run:
     def __init__(self, closed, operands, origins, donated):
         self.flat, self.origins = Flat(closed), origins
         self.flat.groups = groups.find(self.flat)
-        self.rounding = None
+        self.rounding, self.zeros = None, zero_sums.ZeroSums(self.flat)
         if origins.rounded:
             self.flat.groups = {**self.flat.groups, **rounding.find(self.flat)}
             self.rounding = rounding.Rounding(self.flat)
@@ -159,6 +160,8 @@ class _Run:
             results = row_updates.written(step, self.flat, self._read)
             if results is not None:
                 self.origins.add_results(results)
+        if results is None:
+            results = self.zeros.made(step, inputs)
         if results is None and self.rounding is not None:
             results = self.rounding.made(step, inputs)
         if results is None:
@@ -183,7 +186,7 @@ def _inside(value, rounded=False):
 
 def _has_work(jaxpr, rounded):
     return any(
-        eqn.primitive.name in _KERNELS
+        eqn.primitive.name in _KERNELS or zero_sums.is_visible(eqn)
         or (rounded and eqn.primitive.name in rounding.CHANGED)
         or any(
             isinstance(inner, ClosedJaxpr) and _has_work(inner.jaxpr, rounded)
