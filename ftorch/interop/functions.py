@@ -55,10 +55,31 @@ class RandomKey(NamedTuple):
 
 def keeping_keys(function: Callable, made: Callable) -> Callable:
     """`on_tensors`, whose arguments may hold `RandomKey`s; for those among its results it gives ``made(key)``."""
-    calls: collections.OrderedDict[tuple, _Call] = collections.OrderedDict()
+    calls = Calls(function, made)
 
     @functools.wraps(function)
     def call(*args, **kwargs):
+        return calls(*args, **kwargs)
+
+    return call
+
+
+def as_it_is(key):
+    """The random key of a result, which stays one of tensors."""
+    return key
+
+
+class Calls:
+    """A function on tensors by kind of call. Copies and pickles have the function, and find out the kinds again."""
+
+    def __init__(self, function: Callable, made: Callable = as_it_is):
+        self._function, self._made = function, made
+        self._calls: collections.OrderedDict[tuple, _Call] = collections.OrderedDict()
+
+    def __reduce__(self):
+        return type(self), (self._function, self._made)
+
+    def __call__(self, *args, **kwargs):
         leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_leaf)
         tensors, constants, signs = [], [], []
         for leaf in leaves:
@@ -68,16 +89,14 @@ def keeping_keys(function: Callable, made: Callable) -> Callable:
                 signs.append(repr(leaf))  # -0.0 is not 0.0
             if kind:
                 tensors.append(_tensor_of(leaf, kind))
-        settings = callers_settings()
+        settings, calls = callers_settings(), self._calls
         key = tree, tuple(constants), tuple(signs), settings
         found = calls.get(key)
         if found is None:
-            found = calls[key] = _Call(function, tree, constants, settings, made)
+            found = calls[key] = _Call(self._function, tree, constants, settings, self._made)
             if len(calls) > _MOST:
                 calls.popitem(last=False)
         return found(tensors)
-
-    return call
 
 
 def is_leaf(value) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .modules import JaxModule, on_tensors_here
+from .functions import Calls
+from .modules import JaxModule
 
 
 class _ByMode(JaxModule):
@@ -16,7 +17,7 @@ class _ByMode(JaxModule):
 
     def __init__(self, functions, params, state):
         super().__init__(functions[True], params, state)
-        self._ftorch_functions = {True: self._ftorch_apply, False: on_tensors_here(functions[False])}
+        self._ftorch_functions = {True: self._ftorch_apply, False: Calls(functions[False])}
 
     def forward(self, *args, **kwargs):
         """See `JaxModule.forward`."""
@@ -55,12 +56,18 @@ def from_flax(module: Any, variables: Any = None, *, method: str = "__call__") -
     variables = dict(variables)
     params = variables.pop("params", {})
 
-    def apply(params, state, *args, mutable=False, **kwargs):
-        names = sorted(state) if mutable else False
-        out = module.apply({"params": params, **state}, *args, mutable=names, method=method, **kwargs)
-        return (out[0], {**state, **out[1]}) if mutable else (out, state)
+    return JaxModule(_Linen(module, method), params, variables)
 
-    return JaxModule(apply, params, variables)
+
+# What the modules call: objects, since functions made in functions cannot be pickled.
+class _Linen:
+    def __init__(self, module, method):
+        self.module, self.method = module, method
+
+    def __call__(self, params, state, *args, mutable=False, **kwargs):
+        names = sorted(state) if mutable else False
+        out = self.module.apply({"params": params, **state}, *args, mutable=names, method=self.method, **kwargs)
+        return (out[0], {**state, **out[1]}) if mutable else (out, state)
 
 
 def _from_nnx(nnx, module, method):
@@ -68,7 +75,7 @@ def _from_nnx(nnx, module, method):
     copy = nnx.clone(module)
     for training in (False, True):
         (copy.train if training else copy.eval)()
-        functions[training] = _nnx_function(nnx, nnx.split(copy, nnx.Param, ...)[0], method)
+        functions[training] = _Nnx(nnx.split(copy, nnx.Param, ...)[0], method)
     return _ByMode(functions, _plain(nnx, params), _plain(nnx, state))
 
 
@@ -84,13 +91,16 @@ def _joined(one, other):
     }
 
 
-def _nnx_function(nnx, graph, method):
-    def apply(params, state, *args, **kwargs):
-        module = nnx.merge(graph, _joined(params, state))
-        output = getattr(module, method)(*args, **kwargs)
-        return output, _plain(nnx, nnx.split(module, nnx.Param, ...)[2])
+class _Nnx:
+    def __init__(self, graph, method):
+        self.graph, self.method = graph, method
 
-    return apply
+    def __call__(self, params, state, *args, **kwargs):
+        from flax import nnx
+
+        module = nnx.merge(self.graph, _joined(params, state))
+        output = getattr(module, self.method)(*args, **kwargs)
+        return output, _plain(nnx, nnx.split(module, nnx.Param, ...)[2])
 
 
 def from_equinox(module: Any) -> JaxModule:
@@ -112,26 +122,33 @@ def from_equinox(module: Any) -> JaxModule:
     if not isinstance(module, eqx.Module):
         raise TypeError(f"from_equinox() needs an equinox.Module, not {type(module).__name__}")
     params, static = eqx.partition(module, eqx.is_array)
-    return _Equinox(eqx, params, static)
+    return _Equinox(params, static)
+
+
+class _EquinoxFunction:
+    def __init__(self, static, training):
+        self.static, self.training = static, training
+
+    def __call__(self, params, state, *args, **kwargs):
+        import equinox as eqx
+
+        static = self.static
+        if self.training is not None:
+            static = eqx.nn.inference_mode(static, value=not self.training)
+        return eqx.combine(params, static)(*args, **kwargs), state
 
 
 class _Equinox(JaxModule):
-    def __init__(self, eqx, params, static):
-        self.__dict__["_ftorch_static"] = (eqx, static, {})
-        super().__init__(self._ftorch_function(None), params)
-
-    def _ftorch_function(self, training):
-        eqx, static, _ = self._ftorch_static
-        if training is not None:
-            static = eqx.nn.inference_mode(static, value=not training)
-        return lambda params, state, *args, **kwargs: (eqx.combine(params, static)(*args, **kwargs), state)
+    def __init__(self, params, static):
+        self.__dict__["_ftorch_static"] = (static, {})
+        super().__init__(_EquinoxFunction(static, None), params)
 
     def train(self, mode=True):
         """See `Module.train`: layers that act otherwise in evaluation do."""
         super().train(mode)
-        functions = self._ftorch_static[2]
+        static, functions = self._ftorch_static
         if mode not in functions:
-            functions[mode] = on_tensors_here(self._ftorch_function(mode))
+            functions[mode] = Calls(_EquinoxFunction(static, mode))
         self._ftorch_apply = functions[mode]
         return self
 
@@ -153,14 +170,17 @@ def from_haiku(transformed: Any, params: Any, state: Any = None) -> JaxModule:
     """
     import haiku as hk
 
-    has_state = isinstance(transformed, hk.TransformedWithState)
+    return JaxModule(_Haiku(transformed, isinstance(transformed, hk.TransformedWithState)), params, state)
 
-    def apply(params, state, *args, rng=None, **kwargs):
-        if has_state:
-            return transformed.apply(params, state, rng, *args, **kwargs)
-        return transformed.apply(params, rng, *args, **kwargs), state
 
-    return JaxModule(apply, params, state)
+class _Haiku:
+    def __init__(self, transformed, has_state):
+        self.transformed, self.has_state = transformed, has_state
+
+    def __call__(self, params, state, *args, rng=None, **kwargs):
+        if self.has_state:
+            return self.transformed.apply(params, state, rng, *args, **kwargs)
+        return self.transformed.apply(params, rng, *args, **kwargs), state
 
 
 __all__ = ["from_equinox", "from_flax", "from_haiku"]

@@ -12,12 +12,7 @@ from ..autograd import no_grad
 from ..eager.tensor_api.jax_interop import from_jax
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
-from .functions import RandomKey, is_leaf, keeping_keys
-
-
-def on_tensors_here(apply: Callable) -> Callable:
-    """``apply`` on tensors, with random keys that stay tensors."""
-    return keeping_keys(apply, lambda key: key)
+from .functions import Calls, RandomKey, is_leaf
 
 
 class JaxModule(Module):
@@ -30,7 +25,7 @@ class JaxModule(Module):
         state: a pytree of arrays (statistics, counters, random keys) that become buffers; they change in each call to what
             ``apply`` gives.
 
-    Shapes and dtypes are those of ``apply``.
+    Shapes and dtypes are those of ``apply``. The module can be copied, and pickled where ``apply`` can be.
 
     >>> import ftorch as torch, jax.numpy as jnp
     >>> net = torch.interop.JaxModule(lambda p, state, x: (x @ p["w"], state), {"w": jnp.ones((3, 1))})
@@ -41,7 +36,7 @@ class JaxModule(Module):
 
     def __init__(self, apply: Callable, params: Any, state: Any = None):
         super().__init__()
-        self._ftorch_apply = on_tensors_here(apply)
+        self._ftorch_apply = Calls(apply)
         self._ftorch_params = _Places(self, params, "", as_parameters=True)
         self._ftorch_state = _Places(self, state, "state", as_parameters=False)
 
@@ -79,6 +74,15 @@ class _Places:
             else:
                 holder.register_buffer(name, tensor)
             self.names.append((holder, name))
+
+    def __getstate__(self):
+        # In place of the structure, which cannot be pickled, a tree that has it.
+        tree = jax.tree.unflatten(self._structure, range(len(self.names)))
+        return self.names, self._keys, tree
+
+    def __setstate__(self, state):
+        self.names, self._keys, tree = state
+        self._structure = jax.tree.structure(tree)
 
     def tree(self, copies=False):
         """The pytree of the tensors that are there now, or of copies of them."""
