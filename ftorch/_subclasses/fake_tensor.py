@@ -6,7 +6,6 @@ like any tensor. Sizes may be symbolic (`ftorch.fx.experimental.symbolic_shapes.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..eager.dispatch.overrides import (
     TorchFunctionMode,
 )
 from ..eager.memory.storage import Storage
+from ..eager.native.contexts import contextmanager
 from ..eager.tensor import Tensor, TensorBase, modes, wrap
 from ..eager.tensor_api.conversions import retyped
 from ..utils import _pytree as pytree
@@ -472,7 +472,7 @@ def active_fake_mode() -> FakeTensorMode | None:
     return next((m for m in reversed(modes.function_modes) if isinstance(m, FakeTensorMode)), None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def unset_fake_temporarily():
     """Inside, no mode is active."""
     before = active_fake_mode()

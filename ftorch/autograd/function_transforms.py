@@ -7,12 +7,12 @@ for the level's own tensors, with the user's ``setup_context`` and ``backward``.
 
 from __future__ import annotations
 
-import contextlib
 from typing import NamedTuple
 
 from ..eager.call import op as _op
 from ..eager.core import api
 from ..eager.dispatch.levels import Wrapped, level_of
+from ..eager.native.contexts import contextmanager
 from ..eager.tensor import TensorBase, modes
 from ..eager.transforms.batching import BatchLevel, batched
 from ..eager.transforms.dual import OTHER_SIZE, Dual, DualLevel, dual
@@ -87,7 +87,7 @@ def _recorded(cls, level):
     return Recorded
 
 
-@contextlib.contextmanager
+@contextmanager
 def _grad_mode(value, forward):
     outer = modes.grad, modes.forward
     modes.grad, modes.forward = value, forward

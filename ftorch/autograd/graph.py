@@ -13,7 +13,7 @@ from ..eager.autograd.backward import running, will_run
 from ..eager.autograd.mode_contexts import DisabledSavedTensorsHooks
 from ..eager.call.op import hooks
 from ..eager.core.handles import RemovableHandle
-from ..eager.native.contexts import repeatable
+from ..eager.native.contexts import contextmanager, repeatable
 from ..eager.tensor import modes
 
 
@@ -165,7 +165,7 @@ class _Key:
 _allows_mutation = False
 
 
-@contextlib.contextmanager
+@contextmanager
 def allow_mutation_on_saved_tensors():
     """Lets tensors that were saved for backward be written to: backward uses what they were.
 
@@ -292,7 +292,7 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
     _stream_settings["override_stale_capture"] = bool(enabled)
 
 
-@contextlib.contextmanager
+@contextmanager
 def region_activation_memory_budget(budget: float):
     """How much of the activations of a compiled function is kept for its backward pass.
 

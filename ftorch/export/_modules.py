@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-
+from ..eager.native.contexts import contextmanager
 from ..eager.tensor import TensorBase
 from .graph_signature import InputKind
 
@@ -31,7 +30,7 @@ def state_of(module):
 PREFIXES = {InputKind.PARAMETER: "p", InputKind.BUFFER: "b", InputKind.CONSTANT_TENSOR: "c"}
 
 
-@contextlib.contextmanager
+@contextmanager
 def module_stack(module, level, called):
     """Keeps ``level.stack``: which modules are being called, by keys that say how often they were before."""
     handles = []
@@ -60,7 +59,7 @@ def module_stack(module, level, called):
             handle.remove()
 
 
-@contextlib.contextmanager
+@contextmanager
 def attributes_as(module, values):
     """Other tensors for the module's attributes that are no parameters and buffers."""
     undo = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 import logging
@@ -11,6 +10,7 @@ from typing import Any
 
 from .._ops import Tag
 from ..eager.core import schema as _grammar
+from ..eager.native.contexts import contextmanager
 from . import _fake, _keys, _operators, _schema
 from ._derivatives import Formula
 from ._operators import Kernel
@@ -213,7 +213,7 @@ class CustomOpDef:
             raise ValueError(f"Unknown device type: {device_type}")
         self._opoverload.autocast[device_type] = cast_inputs
 
-    @contextlib.contextmanager
+    @contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True):
         """Within, the kernel of a device type is used, or (disabled) the default one."""
         before = set(self._disabled)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from .._dispatch import python_dispatch as _engine
 from .._dispatch.python_dispatch import state
 from ..eager.call.hooks import hooks
 from ..eager.call.op import special
-from ..eager.native.contexts import repeatable
+from ..eager.native.contexts import contextmanager, repeatable
 from ..eager.tensor import Tensor, TensorBase
 from . import _pytree as pytree
 
@@ -93,7 +91,7 @@ def _pop_mode():
     return mode
 
 
-@contextlib.contextmanager
+@contextmanager
 def _disable_current_modes():
     """Within, no mode sees calls; gives the modes that were active."""
     outer, state.stack = state.stack, []

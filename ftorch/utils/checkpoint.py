@@ -18,7 +18,7 @@ from ..autograd.graph import saved_tensors_hooks
 from ..eager.autograd.backward import ExecutionEngine, backward
 from ..eager.autograd.backward import running as passing
 from ..eager.dispatch import autocast as _autocast
-from ..eager.native.contexts import repeatable
+from ..eager.native.contexts import contextmanager, repeatable
 from ..eager.tensor import TensorBase, modes, new_leaf
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ._selective_checkpoint import (
@@ -58,7 +58,7 @@ def noop_context_fn():
 _options: dict[str, bool | None] = {"early_stop": None, "debug": None}  # for all checkpoints
 
 
-@contextlib.contextmanager
+@contextmanager
 def _with_option(name, value):
     before, _options[name] = _options[name], value
     try:
@@ -181,7 +181,7 @@ class _Surroundings:
         if preserve_rng_state:
             self.rng = get_rng_state(), get_device_states(*args)
 
-    @contextlib.contextmanager
+    @contextmanager
     def restored(self):
         with contextlib.ExitStack() as stack:
             if self.rng is not None:

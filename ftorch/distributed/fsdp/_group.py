@@ -119,11 +119,11 @@ class ShardedParameter:
 
     def empty(self):
         """Gives up the whole parameter's memory, and the modules their parts."""
+        self.put(self.sharded)  # first: who is interrupted between sees values
         if self._extension is not None:
             self._extension.free()
         elif self.leaf is not None:
             self.leaf.data = self.leaf.new_empty(1).expand(self.shape)
-        self.put(self.sharded)
 
     def keep_waiting(self, dtype):
         """Lets the whole parameter's gradient wait for later ones: where it is, or added up in the dtype of reductions."""
@@ -137,6 +137,11 @@ class ShardedParameter:
         g, self.leaf.grad = self.leaf.grad, None
         waiting, self.waiting = self.waiting, None
         return g if waiting is None else waiting if g is None else waiting + g
+
+    @property
+    def waits(self):
+        """Whether there is a gradient of the whole parameter."""
+        return self.waiting is not None or (self.leaf is not None and self.leaf.grad is not None)
 
     def add_gradient(self, own):
         """Adds to the part's gradient, and calls those who wait for it."""
@@ -163,6 +168,7 @@ class ParameterGroup:
         self.hook = None  # called with reduced gradients
         self.gathers, self.reduces = dist.all_gather_single, dist.reduce_scatter_single
         self.whole: list | None = None  # while they are gathered
+        self.is_filling = False  # from when the first of them is a module's until the last one is not any more
         self.regathered: list | None = None  # for a backward that asks when they are given up
         self._keys: dict[int, int] = {}
         self.full_precision = False  # whether parameters are gathered as they are kept
@@ -240,7 +246,9 @@ class ParameterGroup:
             p.adopt()
         self.regathered = None
         with torch.no_grad():
-            for p, value in zip(self.parameters, self.gathered()):
+            values = self.gathered()
+            self.is_filling = True
+            for p, value in zip(self.parameters, values):
                 p.fill(value)
         self.whole = [p.leaf for p in self.parameters]
         self._keys = {id(w._ftorch_storage): i for i, w in enumerate(self.whole)}
@@ -248,12 +256,13 @@ class ParameterGroup:
     def reshard(self) -> None:
         """Puts the parts back."""
         self.regathered = None
-        if self.whole is None:
+        if self.whole is None and not self.is_filling:
             return
         self.whole, self._keys = None, {}
         with torch.no_grad():
             for p in self.parameters:
                 p.empty()
+        self.is_filling = False
 
     # --- what backward needs ---
 

@@ -7,11 +7,13 @@ gradient comes last. What has no such input is done at the end of the whole back
 
 from __future__ import annotations
 
+import sys
 from enum import Enum, auto
 
 import ftorch as torch
 
 from ...autograd import Function
+from ...eager.autograd.backward import running
 from ...eager.runtime import capture_trace
 from ...eager.tensor import modes
 from ...utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -64,19 +66,43 @@ class State:
         self.depth = 0
         self.hooks: list = []
         self.unshards_in_backward = True
+        self.had_waiting = False  # whether gradients of earlier backwards waited when the last one began
 
     def reset(self):
         """After a forward or backward that failed: parts are the parameters, gradients that wait are dropped."""
-        while self.hooks:
-            self.hooks.pop().__exit__(None, None, None)
-        self.depth, self.training = 0, TrainingState.IDLE
-        self.modules_to_run.clear()
+        self._rest()
         if self.root is not None:
             self.root.is_queued = False
         for p in self.group.parameters:
             p.take_gradient()
         self.group.partial.clear()
+
+    def _rest(self):
+        while self.hooks:
+            hooks = self.hooks.pop()
+            if hooks is not None:
+                hooks.__exit__(None, None, None)
+        self.depth, self.training = 0, TrainingState.IDLE
+        self.modules_to_run.clear()
         self.group.reshard()
+
+    def recover(self, module):
+        """Of the outermost, as its forward begins: ends what an interrupt or an error has left half done. Gradients that a
+        backward has left are dropped, unless those of earlier ones wait with them."""
+        if not self.is_root or running() is not None or (self.depth and self.depth < _calls(module)):
+            return
+        # Of modules that are gathered together forward may have called some: the others are waited for.
+        if self.root.is_queued or any(
+            not state.modules_to_run and (state.training is not TrainingState.IDLE or state.depth) for state in self.root.states
+        ):
+            for state in self.root.states:
+                if isinstance(state.group, DeviceGroup):
+                    continue
+                if not state.had_waiting and state.training in (TrainingState.PRE_BACKWARD, TrainingState.POST_BACKWARD):
+                    for p in state.group.parameters:
+                        p.take_gradient()
+                state._rest()
+            self.root.is_queued = False
 
     def begin(self, module):
         """At the first forward of all: the module is the outermost.
@@ -125,6 +151,7 @@ class State:
         """Before the backward of what forward computed."""
         self.root.queue()
         if self.training is not TrainingState.PRE_BACKWARD:
+            self.had_waiting = not isinstance(self.group, DeviceGroup) and any(p.waits for p in self.group.parameters)
             self.training = TrainingState.PRE_BACKWARD
             if self.unshards_in_backward:
                 self.group.unshard()
@@ -198,6 +225,19 @@ def _cast(x, dtype):
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 
 
+_CALLS = {"_ftorch_run_hooks": "self", "wrapped": "module"}  # functions that call `before`, and their variable of the module
+
+
+def _calls(module):
+    """How many calls of a module the thread is in, the one that begins included: after an interrupt fewer than have begun."""
+    found, frame = 0, sys._getframe()
+    while frame is not None:
+        variable = _CALLS.get(frame.f_code.co_name)
+        found += variable is not None and frame.f_locals.get(variable) is module
+        frame = frame.f_back
+    return found
+
+
 def before(state, module, args, kwargs):
     """Before a forward: gathers the parameters."""
     group, dtype = state.group, state.policy.param_dtype
@@ -207,14 +247,14 @@ def before(state, module, args, kwargs):
     elif (capture := capture_trace.capturing()) is not None:
         # A program would neither gather when backward comes, nor leave the module as these hooks do.
         capture.end("fully_shard gathers parameters in Python")
+    if not is_on_devices:
+        state.recover(module)
     begins = not state.modules_to_run
     if len(state.modules) > 1 and begins:
         state.modules_to_run.update(state.modules)
     if begins and state.training is not TrainingState.PRE_BACKWARD:
         if not is_on_devices:
             state.begin(module)
-            if state.is_root and state.training is TrainingState.IDLE:
-                state.root.is_queued = False  # whatever a backward that failed has left
             state.training = TrainingState.FORWARD
         group.unshard()
     state.depth += 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from enum import Enum, auto
 
 import ftorch as torch
 
+from ...eager.native.contexts import contextmanager
 from ...utils._pytree import tree_map
 from ..device_mesh import DeviceMesh
 from ..tensor import DTensor
@@ -170,7 +170,7 @@ class FullyShardedDataParallel(torch.nn.Module, _FSDPState):
     # --- whole parameters ---
 
     @staticmethod
-    @contextlib.contextmanager
+    @contextmanager
     def summon_full_params(module, recurse=True, writeback=True, rank0_only=False, offload_to_cpu=False,
                            with_grads=False):
         """Within, parameters are whole; what is written to them is kept."""
@@ -201,7 +201,7 @@ class FullyShardedDataParallel(torch.nn.Module, _FSDPState):
         norm = torch.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
-    @contextlib.contextmanager
+    @contextmanager
     def no_sync(self):
         """Within, gradients are not reduced; they wait for the first backward behind it."""
         groups = [m._fsdp_state.group for m in self.modules() if isinstance(m, FSDPModule)]
@@ -243,7 +243,7 @@ class FullyShardedDataParallel(torch.nn.Module, _FSDPState):
         return found[0] if found else None
 
     @staticmethod
-    @contextlib.contextmanager
+    @contextmanager
     def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
         """Within, `state_dict` gives something else."""
         own = FullyShardedDataParallel.fsdp_modules(module)

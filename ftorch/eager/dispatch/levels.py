@@ -9,7 +9,6 @@ outside through the tensors below.
 
 from __future__ import annotations
 
-import contextlib
 from typing import ClassVar
 
 from ..autograd import saved_tensors, tape
@@ -18,7 +17,7 @@ from ..call import op as _op
 from ..call.operands import hashable, normalize
 from ..core.geometry import Geometry
 from ..memory.storage import Storage
-from ..native.contexts import repeatable
+from ..native.contexts import contextmanager, repeatable
 from ..runtime.plan import remember
 from ..tensor import Tensor, TensorBase, modes
 from . import overrides
@@ -65,7 +64,7 @@ class Level:
             modes.transforming -= self.is_transform
             _op.special[0] -= 1
 
-    @contextlib.contextmanager
+    @contextmanager
     def below(self):
         """Within, only the levels around this one are active."""
         levels = modes.levels

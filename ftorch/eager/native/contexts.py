@@ -7,8 +7,11 @@ the one in Python again.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 from ..core import callback_errors, jax_internals
 from ..core.device import device
@@ -21,6 +24,35 @@ def repeatable(function) -> Any:
 
 
 device.__exit__ = repeatable(device.__exit__)
+
+
+class _OfGenerator(contextlib._GeneratorContextManager):
+    """A generator's context that is left at once. One of `contextlib` that is interrupted as it begins or ends is left when
+    its generator is collected: after the contexts around it, so that what they had put back would be changed again."""
+
+    def __enter__(self):
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.gen.close()
+            raise
+
+    @repeatable
+    def __exit__(self, *error):
+        return contextlib._GeneratorContextManager.__exit__(self, *error)
+
+
+_P, _T = ParamSpec("_P"), TypeVar("_T")
+
+
+def contextmanager(function: Callable[_P, Iterator[_T]]) -> Callable[_P, contextlib._GeneratorContextManager[_T]]:
+    """`contextlib.contextmanager` for contexts that change what others see."""
+
+    @functools.wraps(function)
+    def made(*args, **kwargs):
+        return _OfGenerator(function, args, kwargs)
+
+    return made
 
 
 class Worker(threading.Thread):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Any
 
 from ..core import device as _device
 from ..memory import storage as storage_module
 from ..memory.storage import Storage
-from ..native.contexts import repeatable
+from ..native.contexts import contextmanager, repeatable
 from .trace import Trace, threads
 
 
@@ -194,7 +193,7 @@ def asks_place() -> None:
         trace.asks_place = True
 
 
-@contextlib.contextmanager
+@contextmanager
 def outside_capture():
     """Within, work is not part of the program that is being captured: it is done once, now."""
     capture = capturing()
@@ -206,7 +205,7 @@ def outside_capture():
         threads.cpu.flush()
 
 
-@contextlib.contextmanager
+@contextmanager
 def unwatched():
     """Within, Python does not tell the watch of a capture (`ftorch.jit.capture.state_watch`) which functions are entered:
     where only kernels are traced there is nothing to see, but nine tenths of all calls."""

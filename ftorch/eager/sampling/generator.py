@@ -6,7 +6,6 @@ What is made of the words that a generator draws lives in `ftorch.eager.sampling
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import secrets
 import struct
@@ -17,6 +16,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core import forking
+from ..native.contexts import contextmanager
 from ..runtime import capture_trace
 from ..tensor import TensorBase, from_array
 
@@ -110,7 +110,7 @@ class Generator:
         halves = zip(raw[0::2], raw[1::2], strict=True)
         return [((high & 0x1FFFFF) << 32 | low) * 2.0**-53 for high, low in halves]
 
-    @contextlib.contextmanager
+    @contextmanager
     def uniforms(self) -> Iterator[Iterator[float]]:
         """An iterator over `uniform64` numbers, for samplers that need an unknown number of them.
 

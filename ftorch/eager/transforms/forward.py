@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 
 from ...utils import _pytree as pytree
 from ..dispatch.levels import taken_in
+from ..native.contexts import contextmanager
 from ..tensor import TensorBase, modes
 from .dual import Dual, DualLevel, dual
 from .eager_transforms import (
@@ -58,7 +58,7 @@ def _check_tangents(primals, tangents):
     return flat, flat_tangents, spec
 
 
-@contextlib.contextmanager
+@contextmanager
 def _tangents():
     """Inside, tangents are computed, whatever was said outside."""
     outer, modes.forward = modes.forward, True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ..core import api
+from ..native.contexts import contextmanager
 from ..tensor import TensorBase
 
 
@@ -73,7 +72,7 @@ def _put_back(owner, table, leaf, old):
     return changed
 
 
-@contextlib.contextmanager
+@contextmanager
 def swapped(module, state, tie_weights=True, strict=False):
     """Gives the module the tensors of ``state`` ({name: tensor or None}) for a while, also where it has no attribute of a name.
 

@@ -15,6 +15,7 @@ from ..._ops import ops
 from ...eager.core import api
 from ...eager.dispatch.levels import Level
 from ...eager.dispatch.randomness import FILL
+from ...eager.native.contexts import contextmanager
 from ...eager.tensor import TensorBase, modes
 from ...functional.control_flow import carry_agrees, dims_agree
 from ...utils import _pytree as pytree
@@ -69,7 +70,7 @@ class _Branch(TraceLevel):
             self.stack = outer.stack
         return self
 
-    @contextlib.contextmanager
+    @contextmanager
     def below(self):
         levels = modes.levels
         modes.levels = levels[: levels.index(self.outermost)]
@@ -193,7 +194,7 @@ class _Branch(TraceLevel):
         return GraphModule(self.root, self.graph)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _handed(level, branch):
     """Within, a level hands its calls to a branch."""
     def hand(name):

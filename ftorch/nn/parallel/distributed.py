@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 import warnings
@@ -11,6 +10,7 @@ from typing import Any
 
 import ftorch as torch
 
+from ...eager.native.contexts import contextmanager
 from ...eager.runtime import capture_trace
 from ..modules.module import Module
 
@@ -367,7 +367,7 @@ class DistributedDataParallel(Module):
         """Whether the next forward gives all processes the buffers of rank 0."""
         return bool(self.require_forward_param_sync and self.broadcast_buffers and self._synced_buffers())
 
-    @contextlib.contextmanager
+    @contextmanager
     def no_sync(self):
         """Within it, gradients are only accumulated; the first backward behind it averages them."""
         previous, self.require_backward_grad_sync = self.require_backward_grad_sync, False

@@ -440,8 +440,14 @@ def data_parallel():
     return _data_parallel(torch.nn.parallel.DistributedDataParallel)
 
 
+def sharded():
+    from ftorch.distributed.fsdp import fully_shard
+
+    return _data_parallel(lambda model: fully_shard(model) or model)
+
+
 CALLS = (
     accumulation, transforms, checkpoints, loaders, collectives, contexts, writes, random_numbers, files,
     distributed_checkpoints, captures, graphs_with_hooks, static_caches, checked_indices, packed_weights, control_flow,
-    exported_programs, jax_functions, data_parallel,
+    exported_programs, jax_functions, data_parallel, sharded,
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import gc
 import os
 import random
@@ -410,3 +411,56 @@ def _changes_others(function):
                 if not own and not (isinstance(t, ast.Name) and t.id == "self"):
                     return True
     return False
+
+
+def test_contexts_of_generators_are_left_at_once():
+    """Where the interrupt comes as one is entered or left: not when its generator is collected, after the contexts around."""
+    from ftorch.eager.native.contexts import contextmanager
+
+    state: list = ["outside"]
+
+    @contextmanager
+    def inside(name):
+        before, state[0] = state[0], name
+        try:
+            yield
+        finally:
+            state[0] = before
+
+    def places(code, event):
+        def tracer(frame, what, _):
+            nonlocal left
+            if frame.f_code is not code:
+                return None
+            frame.f_trace_opcodes = True
+            return local if event != "call" else local(frame, "call", None)
+
+        def local(frame, what, _):
+            nonlocal left
+            if what == event:
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return local
+
+        return tracer
+
+    outer, reached = sys.gettrace(), 0
+    for code in (contextlib._GeneratorContextManager.__exit__.__code__, contextlib._GeneratorContextManager.__enter__.__code__):
+        for event in ("call", "return"):
+            for number in (1, 2):
+                left = number
+                try:
+                    sys.settrace(places(code, event))
+                    with inside("a"):
+                        with inside("b"):
+                            pass
+                except KeyboardInterrupt as error:
+                    sys.settrace(outer)
+                    reached += 1
+                    assert state == ["outside"], (code.co_name, event, number)
+                    del error
+                finally:
+                    sys.settrace(outer)
+                assert state == ["outside"], (code.co_name, event, number)
+    assert reached >= 6
