@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 
 from ..kernels.reduction.ranking import first_of_lines
 from .padded import Unknown, Value, fixed, varies
@@ -21,16 +22,20 @@ def _attention(p, pair, given):
         v = p.spread(v, (*(groups if keys else lead), key.dims[2] if keys else query.dims[2], v.dims[3]))
         if varies(v.dims[3]):
             raise Unknown("attention over features that vary")
-        # Rows behind the true ones add nothing to sums over rows.
-        operands.append(Value(p.filled(v, [2], 0), v.dims))
+        # Rows behind the true ones add nothing to sums over rows; those of a result are not looked at.
+        operands.append(v if not first else Value(p.filled(v, [2], 0), v.dims))
     query, key, value = operands[first:]
     scores = (*lead, query.dims[2], key.dims[2])
     arrays = [v.array for v in operands]
+    counted = not first and varies(key.dims[2])
     if masks:
         arrays.append(_mask(p, p.plain(masks[0], [2, 3]), scores))
-    elif varies(key.dims[2]):
+    elif varies(key.dims[2]) and not counted:
         arrays.append(p.inside(key.dims[2])[None, None, None])
-    arrays = pair.bind(*arrays)
+    if counted:  # keys and values behind the true ones are not read
+        arrays = pair.bind(*arrays, jnp.asarray(p.true(key.dims[2]), np.int64).reshape(1), counted=True)
+    else:
+        arrays = pair.bind(*arrays)
     if pair.name == "ftorch_attention":
         dims = [(*query.dims[:3], value.dims[3])]
     else:

@@ -203,3 +203,20 @@ def test_parts_are_read_where_they_lie():
             np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
     text = run.lower(cache, packed, mask, np.int64(0)).compile().as_text()
     assert "dynamic-slice" not in text.split("ENTRY")[1].split("custom-call")[0]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_lies_behind_the_keys_that_there_are_is_not_read(masked, dtype):
+    rng = np.random.default_rng(6)
+    q, k, v = (jax.numpy.asarray(rng.standard_normal((2, 2, n, 8)), dtype) for n in (3, 9, 9))
+    mask = [rng.random((2, 1, 3, 9)) > 0.3] * masked
+    how = {"scale": 0.5, "is_causal": False}
+    for count in (1, 5, 9):
+        spoilt = [x.at[:, :, count:].set(np.nan) for x in (k, v)]
+        expected = own._attend(q, k[:, :, :count], v[:, :, :count], *(m[..., :count] for m in mask), **how)
+        for call in (rewritten(lambda *x: own._attention.bind(*x, counted=True, **how)[0]),
+                     lambda *x: own._attend(*x, counted=True, **how)):
+            found = jax.jit(call)(q, *spoilt, *mask, np.array([count]))
+            np.testing.assert_allclose(
+                np.asarray(found, np.float32), np.asarray(expected, np.float32), rtol=0, atol=TOLERANCE[dtype])

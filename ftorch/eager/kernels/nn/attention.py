@@ -89,11 +89,19 @@ def _safe_softmax(scores):
 # --- heads of one shape, which a kernel of this package may attend with ---------------------
 
 
-def _attend(query, key, value, mask=None, *, scale, is_causal):
+def _attend(query, key, value, *more, scale, is_causal, counted=False):
     """(batch, heads, L, Ev) from (batch, heads, L, E), (batch, groups, S, E), (batch, groups, S, Ev).
 
-    A mask is broadcast to (batch, heads, L, S): floating, or False for what is left out.
+    Args:
+        more: a mask, broadcast to (batch, heads, L, S): floating, or False for what is left out; and, where they are
+            ``counted``, how many of the keys and values there are: what lies behind them is never read.
     """
+    mask = more[0] if len(more) > counted else None
+    if counted:
+        inside = jnp.arange(key.shape[-2]) < more[-1]
+        key, value = (jnp.where(inside[:, None], x, jnp.zeros((), x.dtype)) for x in (key, value))
+        left_out = jnp.where(inside, np.float32(0), -np.inf)
+        mask = left_out if mask is None else jnp.where(mask, left_out, -np.inf) if mask.dtype == bool else mask + left_out
     precise = opmath(query.dtype)
     weights = _weights(query, _of_each_head(query, key), mask, scale, is_causal)
     out = jnp.matmul(weights.astype(query.dtype), _of_each_head(query, value), preferred_element_type=precise)
@@ -247,7 +255,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_factor, i
         (out,) = _attention.bind(*operands, scale=scale, is_causal=bool(is_causal))
         return out.reshape(*lead, query.shape[-2], value.shape[-1])
     if dropout_factor is None:
-        return _attend(query, key, value, attn_mask, scale=scale, is_causal=is_causal)
+        return _attend(query, key, value, *[attn_mask] * (attn_mask is not None), scale=scale, is_causal=is_causal)
     precise = opmath(query.dtype)
     weights = _weights(query, _of_each_head(query, key), attn_mask, scale, is_causal) * dropout_factor.astype(precise)
     out = jnp.matmul(weights.astype(query.dtype), _of_each_head(query, value), preferred_element_type=precise)

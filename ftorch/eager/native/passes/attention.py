@@ -32,7 +32,8 @@ def _call(name, eqn, inputs, origins, results, names, **attributes):
     count = len(names)
     query, key, value = inputs[count - 3 : count]
     heads, groups = query.shape[1], key.shape[1]
-    sizes = (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3], eqn.params["is_causal"], heads // groups)
+    counted = eqn.params.get("counted", False)
+    sizes = (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3], eqn.params["is_causal"], heads // groups, counted)
     operands, offsets = [], []
     for x, of in zip(inputs[:count], names, strict=True):
         source, steps, offset = _lies(x, origins)
@@ -42,11 +43,12 @@ def _call(name, eqn, inputs, origins, results, names, **attributes):
         offsets.append(offset)
         attributes[of] = steps[:3]
     attributes["mask"] = []
-    for mask in inputs[count:]:
+    for mask in inputs[count : len(inputs) - counted]:
         source, steps, offset = _lies(mask, origins)
         operands.append(source)
         offsets.append(offset)
         attributes["mask"] = [0 if n == 1 else step for n, step in zip(mask.shape, steps, strict=True)]
+    operands += inputs[len(inputs) - counted :]
     if any(isinstance(offset, jax.Array) or offset for offset in offsets):
         operands.append(jnp.stack([jnp.asarray(offset, np.int64) for offset in offsets]))
     return call(name, results, *operands, scale=np.float32(eqn.params["scale"]), sizes=sizes, **attributes)

@@ -84,15 +84,20 @@ Rows<T> head(const Any& x, Integers steps, int64_t offset, int64_t batch, int64_
 }
 
 // What comes behind the three or four operands: a mask, if there are steps of it (between batches, heads, rows and columns),
-// and as the last one how far behind their arrays' beginnings the operands and the mask lie, if they are parts.
+// how many of the keys there are, and as the last one how far behind their arrays' beginnings the operands and the mask lie, if
+// they are parts.
 struct Rest {
   KeyMask mask;  // of the first head
-  int64_t offsets[5] = {};
+  int64_t offsets[5] = {}, keys = -1;
 
-  Rest(ffi::RemainingArgs& given, Integers steps, int64_t operands) {
+  Rest(ffi::RemainingArgs& given, Integers steps, int64_t operands, bool counted = false) {
     const bool masked = steps.size() > 0;
-    if (given.size() > masked) {
+    if (counted) {
       const auto found = given.get<Any>(masked);
+      if (found.has_value()) keys = *static_cast<const int64_t*>(found->untyped_data());
+    }
+    if (given.size() > masked + counted) {
+      const auto found = given.get<Any>(masked + counted);
       if (found.has_value()) std::copy_n(static_cast<const int64_t*>(found->untyped_data()), operands + masked, offsets);
     }
     if (!masked) return;
@@ -129,8 +134,9 @@ void each_task(const Heads& h, int64_t all, double products, int64_t heads, ffi:
 ffi::Error attention(ffi::ThreadPool pool, Any q, Any k, Any v, ffi::RemainingArgs rest, AnyResult out, Integers sizes,
                      Integers q_steps, Integers k_steps, Integers v_steps, Integers mask_steps, Integers out_steps,
                      float scale) {
-  const Heads h = heads_of(sizes, scale);
-  const Rest more(rest, mask_steps, 3);
+  Heads h = heads_of(sizes, scale);
+  const Rest more(rest, mask_steps, 3, sizes[8]);
+  if (more.keys >= 0) h.keys = std::min(h.keys, more.keys);
   const KeyMask mask = more.mask;
   const int64_t* at = more.offsets;
   return by_number(q.element_type(), [&](auto one) {
