@@ -75,10 +75,15 @@ def compressed(x: Tensor):
     return torch.sparse_csr_tensor(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1]), x[:2].float(), [3, 3]).to_dense()
 
 
+def sizes(x: Tensor):
+    y = x.view(2, 3)
+    return y.shape == (y.size(0), 3), y.shape != (2, 3), (2, 3) == y.shape, y.shape == (2, 4), [2, 3] == y.shape
+
+
 FUNCTIONS = [
     unique, unique_counts, unique_inverse, unique_by_place, unique_all, unique_rows, consecutive, consecutive_counts,
     consecutive_by_place, consecutive_all, consecutive_rows, consecutive_method, unpacked, coordinates, coordinates_alone,
-    no_coordinates, compressed,
+    no_coordinates, compressed, sizes,
 ]
 
 

@@ -272,13 +272,20 @@ def joined(a, b):
     return [*a, *b] if type(a) is tuple and type(b) is list else a + b
 
 
+def _eq(a, b):
+    """Equality, of a list and a tuple, too: a tuple is a list where an operator wants one."""
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return list(a) == list(b)
+    return a == b
+
+
 SCALAR: dict = {
     "Size": list,
     **{n: _method(kind, n) for kind, names in _METHODS.items() for n in names.split()},
     "add": joined, "sub": operator.sub, "mul": operator.mul, "div": _div,
     "add_": operator.iadd, "mul_": operator.imul, "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv, "remainder": _remainder, "mathremainder": math.remainder,
-    "fmod": math.fmod, "pow": _pow, "neg": operator.neg, "eq": operator.eq, "ne": operator.ne,
+    "fmod": math.fmod, "pow": _pow, "neg": operator.neg, "eq": _eq, "ne": lambda a, b: not _eq(a, b),
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
     "__lshift__": operator.lshift, "__rshift__": operator.rshift, "__not__": operator.not_,
