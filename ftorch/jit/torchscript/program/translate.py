@@ -272,7 +272,11 @@ class _Translator:
         return ast.BoolOp(e.op, [self.expr(v) for v in e.values])
 
     def _Compare_(self, e):
-        return ast.Compare(self.expr(e.left), e.ops, [self.expr(c) for c in e.comparators])
+        sides = [self.expr(side) for side in (e.left, *e.comparators)]
+        if isinstance(e.ops[0], (ast.Eq, ast.NotEq)) and any(isinstance(side, ast.Tuple) for side in sides):
+            # Sizes are lists: a tuple is one where an operator wants one.
+            sides = [ast.List([ast.Starred(side, ast.Load())], ast.Load()) for side in sides]
+        return ast.Compare(sides[0], e.ops, sides[1:])
 
     def _IfExp_(self, e):
         return ast.IfExp(self.expr(e.test), self.expr(e.body), self.expr(e.orelse))
