@@ -1142,4 +1142,18 @@ functional_call(3, {}, torch.ones(2))
 jacrev(lambda x: x.to(torch.complex64))(torch.ones(2))
 jacrev(lambda x: x.real)(torch.ones(2, dtype=torch.complex64))
 """,
+    """
+x = torch.arange(60.).view(3, 4, 5)
+y = x[False, True, torch.tensor([3], dtype=torch.int32)].shape
+x[-3, True] = torch.tensor(2)
+x[True, 4:] = torch.tensor(2)
+x[False, 1] = torch.tensor(2)
+x[True, ...] = torch.tensor(2)
+x[True, 1] = 7
+x[0:, -3, torch.tensor([True, True, False, True, True])] = torch.tensor(2)
+x[slice(3, None), :-3, [True, False, True, True, True]] = torch.tensor(2)
+x[torch.tensor(True), torch.tensor(False)].shape
+x[torch.tensor(True), :, 1] = 3.
+x
+""",
 ]

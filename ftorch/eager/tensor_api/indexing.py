@@ -121,6 +121,11 @@ def _is_sequence(value):
     return hasattr(type(value), "__getitem__") and not isinstance(value, (dict, np.generic))
 
 
+def _flag(item, device):
+    """The index that a truth value is, of a new dimension of one: it, or nothing."""
+    return from_array(np.zeros(int(bool(item)), np.int64), device)
+
+
 def _parse(x, index):
     """(view items, {dimension of the view: index tensor}, kind of the last basic item)."""
     g = x._ftorch_geometry
@@ -162,7 +167,7 @@ def _parse(x, index):
             dim += 1
         elif isinstance(item, (bool, np.bool_)):
             view.append(None)
-            advanced[_width(view) - 1] = from_array(np.full((1,), bool(item)), g.device)
+            advanced[_width(view) - 1] = _flag(item, g.device)
         elif _is_scalar_index(item):
             view.append(_integer(x, int(item), dim, position))
             dim, last = dim + 1, "select"
@@ -172,7 +177,7 @@ def _parse(x, index):
         ):
             if item.dtype.name == "uint8":
                 view.append(None)
-                advanced[_width(view) - 1] = from_array(np.full((1,), bool(item)), g.device)
+                advanced[_width(view) - 1] = _flag(item, g.device)
                 continue
             view.append(_integer(x, _index_value(item), dim, position))
             dim, last = dim + 1, "select"
@@ -426,10 +431,12 @@ def setitem(x, index, value):
             isinstance(value, TensorBase) and value.numel() == 1
         )
         recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
+        if t.dtype.name == "bool" and is_number and isinstance(value, TensorBase):
+            value = value.to(part.dtype)  # one mask and one number: `masked_fill`, which casts
         if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
             mask = t.reshape((*t.shape, *[1] * (part.ndim - t.ndim)))
             if isinstance(value, TensorBase):
-                value = value.reshape(()).to(x.dtype)
+                value = value.reshape(())
             if part.dtype not in _NARROW or not isinstance(value, float) or abs(value) <= 448:
                 part.masked_fill_(mask, _number(value))
                 return None

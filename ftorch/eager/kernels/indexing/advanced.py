@@ -95,6 +95,8 @@ def check_inside(self: Shape, indices):
     if not outside:
         return
     joint = np.broadcast_shapes(*(i.shape for i, _, _ in given))
+    if 0 in joint:  # nothing is read
+        return
     firsts = []
     for i, size, at in outside:
         everywhere = np.broadcast_to(i, joint).reshape(-1)
