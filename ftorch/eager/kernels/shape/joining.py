@@ -10,7 +10,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.geometry import Size, channels_last_stride, geometry, is_channels_last, view_stride
 from ...core.registry import op
-from .._common import up, wrap_dim, wrap_dims
+from .._common import as_images, up, wrap_dim, wrap_dims
 from ..indexing.scatter import not_implemented
 
 
@@ -171,7 +171,12 @@ def flipud(self):
     return jnp.flip(self, 0)
 
 
-@op("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", forms="function method", layout="channels")
+def _rolled(inputs, static, shapes):
+    """Images stay images where dimensions are named; else the elements are one line."""
+    return as_images(inputs, static, shapes) if static["dims"] not in ((), []) else [None]
+
+
+@op("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", forms="function method", layout=_rolled)
 def roll(self, shifts, dims):
     """Elements shifted along dimensions, those shifted out coming back in (``torch.roll``).
 
