@@ -519,7 +519,7 @@ class Compiled:
             kind = without_sizes(key)
             self._broken[kind] = self._broken.get(kind, 0) + 1
             return
-        captured.sources.let_go()
+        captured.let_go()
         self._broken.pop(without_sizes(key), None)
         logs.graph(captured)
         if self._filter is not None:

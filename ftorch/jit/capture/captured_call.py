@@ -149,6 +149,10 @@ class CapturedCall:
             t = source.get(())
             self.guards.value(expression, t, f"the tensor {source.name}")
 
+    def let_go(self) -> None:
+        """Holds the first call's tensors no longer."""
+        self.sources.let_go()
+
     # --- matching
 
     def mismatch(self, leaves) -> str | None:

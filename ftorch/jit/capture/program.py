@@ -225,6 +225,10 @@ class Captured(CapturedCall):
             self._whole = make_whole_backward(self)
         return self._whole
 
+    def let_go(self) -> None:
+        super().let_go()
+        self.parts = dict.fromkeys(self.parts)
+
     # --- running
 
     def gather(self, leaves):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch as pytorch
@@ -90,6 +92,15 @@ def test_places_of_one_kind_are_one_program():
         part = data[:, i]
         assert compiled(part).tolist() == (part[1:] * 2 + part.sum()).tolist()
     assert len(compiled.programs) == 2
+
+
+def test_the_first_calls_arguments_are_freed():
+    compiled, data = ftorch.compile(lambda x: x * 2), ftorch.ones(4, 6)
+    part, memory = data[1], weakref.ref(data._ftorch_storage)
+    compiled(part)
+    del data, part
+    assert memory() is None
+    assert compiled(ftorch.ones(6)).sum() == 12 and len(compiled.programs) == 1
 
 
 def test_parts_of_one_tensor():
