@@ -159,6 +159,12 @@ class RuleOptimizer(Optimizer):
         """Updates parameters; ``overrides`` are hyperparameters other than the group's."""
         if not gathered:
             return
+        if len({id(p) for p, _, _ in gathered}) < len(gathered):  # a parameter that was given twice is updated twice, in turn
+            once: dict = {}
+            again = [entry for entry in gathered if once.setdefault(id(entry[0]), entry) is not entry]
+            self._ftorch_update(list(once.values()), group, values, **overrides)
+            self._ftorch_update(again, group, values, **overrides)
+            return
         values = {**values, **overrides}
         if group.get("differentiable"):
             self._ftorch_update_recorded(gathered, values)

@@ -1156,4 +1156,18 @@ x[torch.tensor(True), torch.tensor(False)].shape
 x[torch.tensor(True), :, 1] = 3.
 x
 """,
+    """
+import warnings
+warnings.simplefilter("ignore")
+seen = []
+for name in ("SGD", "Adam", "AdamW", "Adagrad", "Adamax", "RMSprop", "NAdam", "RAdam", "Rprop", "ASGD", "Adadelta"):
+    p, q = (torch.tensor([1., -2., .5], requires_grad=True) for _ in range(2))
+    o = getattr(torch.optim, name)([p, q, p], lr=.1)
+    for _ in range(3):
+        o.zero_grad()
+        (p.exp().sum() + (q * q).sum()).backward()
+        o.step()
+    seen += [name, p.detach().clone(), q.detach().clone()]
+seen
+""",
 ]
