@@ -229,7 +229,7 @@ class Optimizer:
         start = 0
         for group in self.param_groups:
             for i, p in enumerate(group["params"], start):
-                numbers.setdefault(id(p), i)
+                numbers[id(p)] = i  # of one that was given twice, the last
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [numbers[id(p)] for p in group["params"]]
             start += len(packed["params"])

@@ -1167,7 +1167,7 @@ for name in ("SGD", "Adam", "AdamW", "Adagrad", "Adamax", "RMSprop", "NAdam", "R
         o.zero_grad()
         (p.exp().sum() + (q * q).sum()).backward()
         o.step()
-    seen += [name, p.detach().clone(), q.detach().clone()]
+    seen += [name, p.detach().clone(), q.detach().clone(), sorted(o.state_dict()["state"]), o.state_dict()["param_groups"][0]["params"]]
 seen
 """,
 ]
