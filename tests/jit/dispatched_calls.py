@@ -1,4 +1,4 @@
-"""Functions for scripts: which function a call means follows from its constants; constructors of sparse tensors."""
+"""Functions for scripts: calls that their constants decide on, constructors of sparse tensors, sizes and tuples."""
 
 import torch
 from torch import Tensor
@@ -80,10 +80,34 @@ def sizes(x: Tensor):
     return y.shape == (y.size(0), 3), y.shape != (2, 3), (2, 3) == y.shape, y.shape == (2, 4), [2, 3] == y.shape
 
 
+def size_pair(x: Tensor) -> tuple[int, int]:
+    return x.view(2, 3).size(0), x.view(2, 3).size(1)
+
+
+def sizes_in_variables(x: Tensor):
+    y, pair, found = x.view(2, 3), (2, 3), 0
+    for other in ((2, 3), (4, 5)):
+        if other == y.shape:
+            found += 1
+    if y.shape != pair and y.dim() == 2:
+        found += 10
+    return y.shape == pair, pair == y.shape, y.shape != pair, y.shape[:1] == pair[:1], size_pair(x) == y.shape, found
+
+
+def tuples_behind_lists(x: Tensor):
+    pair, sizes = (1, 2), x.view(2, 3).size()
+    return sizes + pair, pair + sizes, sizes + pair + (3,), pair + (3, 4), sizes == [], [] != sizes
+
+
+def lists_of_tensors(x: Tensor):
+    nothing = [float("nan")]
+    return [x[0]] == [x[0]], [x[0]] == [x[2]], [x[0]] != [x[0], x[0]], nothing == nothing, nothing == [float("nan")]
+
+
 FUNCTIONS = [
     unique, unique_counts, unique_inverse, unique_by_place, unique_all, unique_rows, consecutive, consecutive_counts,
     consecutive_by_place, consecutive_all, consecutive_rows, consecutive_method, unpacked, coordinates, coordinates_alone,
-    no_coordinates, compressed, sizes,
+    no_coordinates, compressed, sizes, sizes_in_variables, tuples_behind_lists, lists_of_tensors,
 ]
 
 
@@ -95,4 +119,15 @@ def method(x: Tensor):
     return x.unique()
 
 
-REFUSED = [chosen_late, method]
+def sizes_and_floats(x: Tensor):
+    return x.shape == (2.0, 3.0)
+
+
+def floats_in_variables(x: Tensor):
+    numbers = [2.0, 3.0]
+    return numbers != x.shape
+
+
+REFUSED = [
+    chosen_late, method, sizes_and_floats, floats_in_variables,
+]

@@ -28,6 +28,7 @@ from .result_types import CONVERSIONS, METHOD_ARGUMENTS, METHODS, attribute_kind
 __all__ = ["Inference", "accepts", "is_optional"]
 
 _NUMBERS = ("bool", "int", "float", "complex", "number")
+_OF_LISTS = ("int", "float", "bool", "str", "Tensor")  # what lists hold that are compared and joined
 _OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
     ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "__and__",
@@ -172,7 +173,8 @@ class Inference:
                 return TENSOR
             raise self.no_variant(name, kinds, e)
         if name in ("lt", "gt", "le", "ge", "eq", "ne"):
-            if (left.name in _NUMBERS) != (right.name in _NUMBERS):
+            listed = [_elements_kind(k) for k in kinds]
+            if (left.name in _NUMBERS) != (right.name in _NUMBERS) or None not in listed and listed[0] != listed[1]:
                 raise self.no_variant(name, kinds, e)
             return BOOL
         if left.name in _NUMBERS and right.name in _NUMBERS:
@@ -185,6 +187,8 @@ class Inference:
         if name == "add" and left == right and left.name in ("str", "List"):
             return left
         if name == "mul" and {left.name, right.name} == {"List", "int"}:
+            return left if left.name == "List" else right
+        if name == "add" and _elements_kind(left) is not None and _elements_kind(left) == _elements_kind(right):
             return left if left.name == "List" else right
         if "Tuple" in (left.name, right.name):
             return None
@@ -223,6 +227,8 @@ class Inference:
         op = e.ops[0]
         if isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return BOOL
+        if any(isinstance(side, ast.List) and not side.elts for side in (e.left, e.comparators[0])):
+            return BOOL  # an empty list is one of what the other holds
         return self.operator(_OPERATORS[type(op)], [left, right], e)
 
     def _IfExp_(self, e):
@@ -414,6 +420,13 @@ class Inference:
         else:
             items = [self.element(k, a) for k, a in zip(kinds, e.args)]
         return None if None in items else Type("List", (Type("Tuple", tuple(items)),))
+
+
+def _elements_kind(kind: Type) -> Type | None:
+    """What a list, or a tuple that is one where an operator wants it, holds; None if that is not the same or not known."""
+    kinds = set(kind.args) if kind.name in ("List", "Tuple") else ()
+    found = next(iter(kinds)) if len(kinds) == 1 else None
+    return found if found is not None and found.name in _OF_LISTS else None
 
 
 def _arithmetic(name, left, right) -> Type | None:

@@ -272,11 +272,16 @@ def joined(a, b):
     return [*a, *b] if type(a) is tuple and type(b) is list else a + b
 
 
-def _eq(a, b):
-    """Equality, of a list and a tuple, too: a tuple is a list where an operator wants one."""
+def equal(a, b):
+    """``a == b``, where a tuple is a list if the other one is. Elements are compared even where both are the same object."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return list(a) == list(b)
+        return a is b or len(a) == len(b) and all([bool(equal(x, y)) for x, y in zip(a, b)])
     return a == b
+
+
+def unequal(a, b):
+    """``a != b``; see `equal`."""
+    return not equal(a, b) if isinstance(a, (list, tuple)) else a != b
 
 
 SCALAR: dict = {
@@ -285,7 +290,7 @@ SCALAR: dict = {
     "add": joined, "sub": operator.sub, "mul": operator.mul, "div": _div,
     "add_": operator.iadd, "mul_": operator.imul, "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv, "remainder": _remainder, "mathremainder": math.remainder,
-    "fmod": math.fmod, "pow": _pow, "neg": operator.neg, "eq": _eq, "ne": lambda a, b: not _eq(a, b),
+    "fmod": math.fmod, "pow": _pow, "neg": operator.neg, "eq": equal, "ne": unequal,
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
     "__lshift__": operator.lshift, "__rshift__": operator.rshift, "__not__": operator.not_,

@@ -260,7 +260,7 @@ class _Translator:
             values = e.right.elts if isinstance(e.right, ast.Tuple) else [e.right]
             function = self.constant(builtins.percent_format, "g")
             return ast.Call(function, [self.expr(e.left), *map(self.expr, values)], [])
-        if isinstance(e.op, ast.Add) and isinstance(e.left, ast.Tuple) != isinstance(e.right, ast.Tuple):
+        if isinstance(e.op, ast.Add) and not any(isinstance(side, ast.Constant) for side in (e.left, e.right)):
             function = self.constant(builtins.joined, "g")
             return ast.Call(function, [self.expr(e.left), self.expr(e.right)], [])
         return ast.BinOp(self.expr(e.left), e.op, self.expr(e.right))
@@ -273,9 +273,9 @@ class _Translator:
 
     def _Compare_(self, e):
         sides = [self.expr(side) for side in (e.left, *e.comparators)]
-        if isinstance(e.ops[0], (ast.Eq, ast.NotEq)) and any(isinstance(side, ast.Tuple) for side in sides):
-            # Sizes are lists: a tuple is one where an operator wants one.
-            sides = [ast.List([ast.Starred(side, ast.Load())], ast.Load()) for side in sides]
+        if isinstance(e.ops[0], (ast.Eq, ast.NotEq)) and not any(isinstance(side, ast.Constant) for side in sides):
+            compare = builtins.equal if isinstance(e.ops[0], ast.Eq) else builtins.unequal
+            return ast.Call(self.constant(compare, "g"), sides, [])
         return ast.Compare(sides[0], e.ops, sides[1:])
 
     def _IfExp_(self, e):
