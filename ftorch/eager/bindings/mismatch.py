@@ -240,7 +240,7 @@ class Signature:
         ) and (len(args) < 2 or _is_int(args[0]))
         if len(args) > self.positional and not varargs:
             return self._too_many(name, args)
-        place, used = 0, 0
+        place, taken = 0, set()  # keywords
         for i, p in enumerate(self.parameters):
             by_keyword = place >= len(args)
             if not by_keyword:
@@ -249,7 +249,9 @@ class Signature:
                 value = args[place]
             else:
                 names = (p.name, *SYNONYMS.get(p.name, ()))
-                value = next((kwargs[n] for n in names if n in kwargs), MISSING)
+                keyword = next((n for n in names if n in kwargs), None)
+                value = MISSING if keyword is None else kwargs[keyword]
+                taken.add(keyword)
             if value is MISSING:
                 if not p.optional:
                     return self._missing(name, i)
@@ -263,13 +265,9 @@ class Signature:
                     place = len(args)
                     continue
                 return self._wrong(name, p, value, place, by_keyword)
-            if by_keyword:
-                used += 1
-            else:
-                place += 1
+            place += not by_keyword
         names = {p.name: i for i, p in enumerate(self.parameters)}
-        other = {synonym for n in names for synonym in SYNONYMS.get(n, ())}
-        if any(key not in names and key not in other for key in kwargs):  # what is named is the first without its own name
+        if any(key not in names and key not in taken for key in kwargs):  # what is named is the first without its own name
             return f"{name}() got an unexpected keyword argument '{next(key for key in kwargs if key not in names)}'"
         for key in kwargs:
             at = names.get(key)

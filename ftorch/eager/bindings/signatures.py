@@ -429,7 +429,13 @@ def _source(bound: Bound, form: str, name: str):
     lines.append("        if _extra or _unknown: raise _unfit(_name)")
     for synonym in synonyms:
         own = next(o for o, s in _SYNONYMS.items() if s == synonym)
-        lines.append(f"        if {synonym} is not None: {own} = {synonym}")
+        argument, kind = next((a, kind) for n, a, kind in bound.parameters if n == own)
+        default = _default(own, argument, kind) if argument.has_default else "_MISSING"
+        is_other = "is not" if default in ("None", "True", "False", "_MISSING") else "!="
+        lines += [
+            f"        if {synonym} is not None:", f"            if {own} {is_other} {default}: raise _unfit(_name)",
+            f"            {own} = {synonym}",
+        ]
     # A missing operand is refused as one of a wrong type is; a missing static argument would get as far as the kernel.
     for required in [n for n, a, kind in bound.parameters if kind == STATIC and not a.has_default]:
         lines.append(f"        if {required} is _MISSING: raise _unfit(_name)")

@@ -97,6 +97,9 @@ def _method_split(self, split_size, dim=0):
     return _split(self, split_size, dim)
 
 
+_method_split.__qualname__ = "Tensor.split"  # Python's method in PyTorch: what calls that do not fit are told
+
+
 @composite("function method")
 def chunk(input, chunks, dim=0):
     """Views of at most ``chunks`` pieces, all but the last of one size (``torch.chunk``).

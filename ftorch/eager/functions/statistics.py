@@ -116,6 +116,9 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
     return _norm(self, p, dim, keepdim, None, dtype)
 
 
+_norm_method.__qualname__ = "Tensor.norm"  # as of `split`
+
+
 # --- unique --------------------------------------------------------------------------
 
 
