@@ -96,7 +96,11 @@ def sizes_in_variables(x: Tensor):
 
 def tuples_behind_lists(x: Tensor):
     pair, sizes = (1, 2), x.view(2, 3).size()
-    return sizes + pair, pair + sizes, sizes + pair + (3,), pair + (3, 4), sizes == [], [] != sizes
+    return sizes + pair, pair + sizes, sizes + pair + (3,), pair + (3, 4)
+
+
+def no_sizes(x: Tensor):
+    return x.shape == [], [] != x.shape
 
 
 def lists_of_tensors(x: Tensor):
@@ -107,7 +111,7 @@ def lists_of_tensors(x: Tensor):
 FUNCTIONS = [
     unique, unique_counts, unique_inverse, unique_by_place, unique_all, unique_rows, consecutive, consecutive_counts,
     consecutive_by_place, consecutive_all, consecutive_rows, consecutive_method, unpacked, coordinates, coordinates_alone,
-    no_coordinates, compressed, sizes, sizes_in_variables, tuples_behind_lists, lists_of_tensors,
+    no_coordinates, compressed, sizes, sizes_in_variables, tuples_behind_lists, no_sizes, lists_of_tensors,
 ]
 
 

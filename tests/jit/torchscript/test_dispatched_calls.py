@@ -37,3 +37,10 @@ def test_refusals(name):
     with pytest.raises(RuntimeError) as found:
         ft.jit.script(getattr(MINE, name))
     assert str(found.value).splitlines()[:2] == str(expected.value).splitlines()[:2]
+
+
+@pytest.mark.parametrize("name", ["sizes", "tuples_behind_lists"])
+def test_printed_programs(name):
+    """A tuple that is compared with a list, or added to one, is taken apart and is a list in the program."""
+    expected, found = pt.jit.script(getattr(dispatched_calls, name)), ft.jit.script(getattr(MINE, name))
+    assert found.code == expected.code

@@ -195,6 +195,13 @@ class Calls:
         magic = self.unit.classes.get(kinds[0].name) if kinds and kinds[0].is_class else None
         if magic is not None and f"__{name}__" in magic.methods:
             return self.method(given[0], f"__{name}__", magic, given[1:], keywords, place)
+        names = [k.name for k in kinds]
+        if "Tuple" in names and (name in ("eq", "ne") or name == "add" and "List" in names):
+            given = [self.as_list(v) if v.kind.name == "Tuple" and v.kind.args else v for v in given]
+            kinds = [v.kind for v in given]
+        elif name == "add" and names == ["Tuple", "Tuple"] and all(k.args for k in kinds):
+            parts = [part for v in given for part in self.parts_of(v)]
+            return self.node("prim::TupleConstruct", parts, [Type("Tuple", tuple(p.kind for p in parts))]).results[0]
         if not keywords:
             plain = scalar_result(name, kinds)
             if plain is not None:
@@ -232,8 +239,7 @@ class Calls:
         value = keywords[what] if isinstance(what, str) else given[what]
         wanted = a.type.rstrip("?")
         if wanted.endswith("]") and value.kind.name == "Tuple":
-            parts = self.node("prim::TupleUnpack", [value], list(value.kind.args)).results
-            return self.node("prim::ListConstruct", parts, [Type("List", (value.kind.args[0],))]).results[0]
+            return self.as_list(value)
         if wanted.endswith("]") and value.kind == INT:
             count = int(wanted.rpartition("[")[2].rstrip("]"))
             return self.node("prim::ListConstruct", [value] * count, [Type("List", (INT,))]).results[0]
@@ -244,6 +250,14 @@ class Calls:
             return self.operator(name, [value], place=None, kinds=[{
                 "float": FLOAT, "Scalar": Type("number")}.get(wanted, INT)])
         return value
+
+    def parts_of(self, value) -> list:
+        """What a tuple holds."""
+        return self.node("prim::TupleUnpack", [value], list(value.kind.args)).results
+
+    def as_list(self, value) -> Value:
+        """A tuple as the list that an operator wants."""
+        return self.node("prim::ListConstruct", self.parts_of(value), [Type("List", (value.kind.args[0],))]).results[0]
 
     def reflected(self, name, left, right):
         if name == "sub":
