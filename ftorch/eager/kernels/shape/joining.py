@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.geometry import Size, channels_last_stride, geometry, is_channels_last, view_stride
+from ...core.geometry import (
+    Size,
+    channels_last_stride,
+    geometry,
+    is_channels_last,
+    pointwise_stride,
+    view_stride,
+)
 from ...core.registry import op
 from .._common import as_images, up, wrap_dim, wrap_dims
 from ..indexing.scatter import not_implemented
@@ -213,7 +220,17 @@ def _(self, shifts, dims):
     return tuple([shift // max(n, 1) for shift, n in zip(shifts, sizes)])  # what is left over is so many sizes less
 
 
-@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", forms="function method")
+def _rotated(inputs, static, shapes):
+    """A turn is a mirror image, which lies as the tensor does, and a transpose of that."""
+    g = inputs[0]
+    stride = list(g.stride if g.is_dense else pointwise_stride(g.shape, (g,)))
+    if static["k"] % 2:
+        a, b = static["dims"]
+        stride[a], stride[b] = stride[b], stride[a]
+    return [tuple(stride) if static["k"] % 4 else None]
+
+
+@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", forms="function method", layout=_rotated)
 def rot90(self, k, dims):
     """Rotation by 90 degrees, ``k`` times, from the first of two dimensions to the second.
 
