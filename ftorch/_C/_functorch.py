@@ -7,6 +7,7 @@ import enum as _enum
 from ..eager.dispatch.levels import Wrapped as _Wrapped
 from ..eager.tensor import modes as _modes
 from ..eager.transforms.batching import Batched as _Batched
+from ..eager.transforms.batching import fallback as _fallback
 from ..eager.transforms.vmap import (
     _add_batch_dim,
     _remove_batch_dim,
@@ -18,7 +19,7 @@ __all__ = [
     "TransformType",
     "get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor",
     "is_legacy_batchedtensor", "maybe_current_level", "maybe_get_bdim", "maybe_get_level",
-    "_add_batch_dim", "_remove_batch_dim",
+    "_add_batch_dim", "_is_vmap_fallback_enabled", "_remove_batch_dim", "_set_vmap_fallback_enabled",
 ]
 
 
@@ -61,3 +62,13 @@ def maybe_get_bdim(tensor) -> int:
 def maybe_current_level() -> int | None:
     """The number of the innermost active transform, or None."""
     return len(_modes.levels) or None
+
+
+def _is_vmap_fallback_enabled() -> bool:
+    """Whether `vmap` calls operators that nothing maps in one go for each example."""
+    return _fallback.is_enabled
+
+
+def _set_vmap_fallback_enabled(enabled: bool) -> None:
+    """Lets `vmap` call such operators for each example, or raise a RuntimeError for them; in all threads."""
+    _fallback.is_enabled = bool(enabled)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..autograd.function import Function
 from ..eager.core import api
 from ..eager.tensor import TensorBase, modes
+from ..eager.transforms.batching import fallback
 from ..utils import _pytree as pytree
 from . import _callback, _keys, _operators
 
@@ -210,6 +211,7 @@ def _vmap(op, info, in_dims, call, leaves):
         flat, call.out_spec = pytree.tree_flatten(output)
         flat_dims = pytree._broadcast_to_and_flatten(out_dims, call.out_spec)
         return tuple(flat), None if flat_dims is None else tuple(flat_dims)
+    fallback.check(op.name())
     lists = [a.type for a in (*op._schema.arguments, *op._schema.returns)]
     if any(t.base == "Tensor" and t.is_list for t in lists):
         raise RuntimeError(

@@ -228,3 +228,35 @@ def test_functionalize_and_rearrange():
     assert_same(mine, theirs)
     with pytest.raises(RuntimeError, match="received invalid argument"):
         ft.func.functionalize(lambda x: x, remove="all")
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_calls_for_each_example_can_be_forbidden():
+    def told(torch):
+        twice = torch.library.custom_op("fallback::twice", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+        fallback, found = torch._C._functorch, []
+        whole, numbers = torch.eye(3).expand(2, 3, 3), torch.tensor([[1, 2], [2, 1]])
+        calls = [
+            lambda: torch.vmap(torch.bincount)(numbers), lambda: torch.vmap(twice)(whole),
+            lambda: torch.vmap(lambda x: torch.masked_select(x, whole[0] > 0))(whole),
+            lambda: torch.vmap(lambda x: torch.linalg.ldl_factor(x)[0])(whole),
+            lambda: torch.vmap(lambda n: torch.repeat_interleave(n))(numbers), lambda: torch.vmap(torch.sin)(whole),
+        ]
+        for is_enabled in (True, False):
+            found.append(fallback._is_vmap_fallback_enabled())
+            fallback._set_vmap_fallback_enabled(is_enabled)
+            try:
+                for call in calls:
+                    try:
+                        found.append(call().double().numpy())
+                    except RuntimeError as e:
+                        found.append(str(e))
+            finally:
+                fallback._set_vmap_fallback_enabled(True)
+        return found
+
+    mine, theirs = told(ft), told(pt)
+    assert len(mine) == 14
+    for a, b in zip(mine, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-6) if isinstance(a, np.ndarray) else None
+        assert isinstance(a, np.ndarray) or a == b

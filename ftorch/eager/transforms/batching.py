@@ -52,6 +52,23 @@ _ELEMENTWISE_VIEWS = ("view.dtype", "_conj", "_neg_view", "_real_part", "_imag_p
 _REDUCING = ("sum", "mean")
 # Ops whose result has a shape that depends on values.
 _DYNAMIC = ("nonzero", "argwhere", "_unique2", "unique_dim", "unique_consecutive")
+# Ops on NumPy arrays that are no fallback where they are called for each example: PyTorch maps them in one go.
+_MAPPED = ("masked_select", "linalg_ldl_factor", "linalg_ldl_factor_ex")
+
+
+class Fallback:
+    """Calls for each example, of operators that nothing maps in one go: allowed or not, for all threads."""
+
+    def __init__(self):
+        self.is_enabled = True
+
+    def check(self, name: str) -> None:
+        """Raises a RuntimeError where such calls are not allowed. ``name`` is the operator's, with its namespace."""
+        if not self.is_enabled:
+            raise RuntimeError(f"{name} hit the vmap fallback which is currently disabled")
+
+
+fallback = Fallback()
 
 
 # How PyTorch refuses in-place ops whose target is shared: most complain about room.
@@ -194,7 +211,7 @@ class BatchLevel(Level):
         """An op on NumPy arrays: called for each example, where all results have one shape."""
         if not any(self.is_batched(t) for t in tensors_of(operands)):
             return self._wrapped_tree(_op.call(op, self._tree(operands, self._inner_of), static))
-        if op.name == "masked_select":
+        if op.name == "masked_select" and self.is_batched(operands[1]):
             raise RuntimeError(
                 "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot "
                 "support this because for each batch this would return a differently shaped Tensor. "
@@ -206,6 +223,8 @@ class BatchLevel(Level):
                 "vmap: We do not support batching operators that can output dynamic shape. Attempted "
                 f"to vmap over aten::{name}. {_REPORT} if you need this feature."
             )
+        if op.name not in _MAPPED:
+            fallback.check(f"aten::{op.definition.full_name}")
         examples = [
             _op.call(op, self._tree(operands, lambda t, i=i: self._example(t, i)), static)
             for i in range(self.batch_size)
