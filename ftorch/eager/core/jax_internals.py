@@ -303,8 +303,11 @@ def keep_programs(store, is_ours) -> bool:
 
 
 def compile_by(call, is_ours) -> None:
-    """Makes XLA compile by ``call(function, *operands)``, where ``is_ours()`` says so of the calling thread's program. XLA
-    does not look for signals while it compiles. Where a version of JAX compiles otherwise, nothing is done."""
+    """Makes XLA compile by ``call(function, key=...)``, where ``is_ours()`` says so of the calling thread's program. XLA
+    does not look for signals while it compiles. Where a version of JAX compiles otherwise, nothing is done.
+
+    The key is the one under which the program is kept on the disk, or None.
+    """
     try:
         from jax._src import compiler
     except ImportError:
@@ -318,13 +321,27 @@ def compile_by(call, is_ours) -> None:
     def compile_module(*args, **kwargs):
         if not is_ours():
             return compiled(*args, **kwargs)
-        return call(functools.partial(compiled, *args, **kwargs))
+        return call(functools.partial(compiled, *args, **kwargs), key=_own.key)
 
     setattr(compiler, name, compile_module)
+    kept = getattr(compiler, "_compile_and_write_cache", None)
+    if kept is None:
+        return
+
+    @functools.wraps(kept)
+    def compile_and_keep(backend, module, devices, options, callbacks, module_name, key):
+        try:
+            _own.key = None if callbacks else key  # pointers to callbacks are of one program
+            return kept(backend, module, devices, options, callbacks, module_name, key)
+        finally:
+            _own.key = None
+
+    compiler._compile_and_write_cache = compile_and_keep
 
 
 class _Own(threading.local):
     without_cache = False
+    key: str | None = None
 
 
 _own = _Own()

@@ -29,6 +29,7 @@ class CaptureTrace(Trace):
         broken: why capturing ended early: somebody needed a value.
         on_break: called with the reason when that happens.
         on_truth: called with a tensor whose truth value is asked for: whether it is taken to be true.
+        between: what is done from time to time while the captured call is compiled, or None.
         asks_place: whether somebody asked where in memory a tensor lies: what programs else do not depend on.
         order: what the last step that others must not overtake gives, and the next one takes (collectives).
         watch: what notes which Python state is read and changed (`ftorch.jit.capture.state_watch`).
@@ -52,6 +53,7 @@ class CaptureTrace(Trace):
         self.assertions: list[tuple] = []  # (flag, message) that each run has to check
         self.watch: Any = None
         self.order: Any = None
+        self.between: Any = None
         self.asks_place = False
         super().__init__(device)
 

@@ -20,6 +20,7 @@ from ...eager.core import device as _device
 from ...eager.core.refcount import LISTED
 from ...eager.memory.program_inputs import for_program
 from ...eager.memory.storage import Storage
+from ...eager.native import waiting
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
@@ -30,6 +31,7 @@ from .captured_call import CapturedCall, Unsupported
 from .gradients import CompiledNode, differentiate, is_freed, make_whole_backward
 from .lowering import Lowered, Table
 from .result_recipes import Making, Results
+from .signal_handlers import Looked
 from .sources import Source
 from .state_watch import Watch
 
@@ -397,8 +399,11 @@ class Captured(CapturedCall):
         del inputs
         finished: list[Any] = []
         try:
-            with capture_trace.outside_capture():
-                lowered.call(kept, given, lowered.numbers(self.floats), finished)
+            with capture_trace.outside_capture(), waiting.between(trace.between):
+                try:
+                    lowered.call(kept, given, lowered.numbers(self.floats), finished)
+                except Looked:
+                    lowered.call(kept, [a.copy() for a in given], lowered.numbers(self.floats), finished)
             values = self._put(lowered, finished, node)
         except BaseException as error:
             if finished:

@@ -12,17 +12,23 @@ from typing import Any
 
 from ...eager.native.contexts import repeatable
 from ...eager.runtime import capture_trace
+from ...eager.runtime.stepwise import is_only_once
 from ...eager.runtime.trace import threads
 
 WHY = "the handler of a signal looked at a value"
+
+
+class Looked(Exception):
+    """A handler looked at what was captured while it was compiled: it has its values, which arrays of before may be, too."""
 
 
 class HandlersOutside:
     """Within, handlers of signals that are functions of the user's run outside of a capture.
 
     One that looks at what is being captured ends the capture; the call goes on eagerly, and the next one is captured anew.
-    When the function has returned (`wait`) what it recorded becomes a program: then handlers wait until that is done. They
-    wait from the beginning where calls are noted for a backend, which would have theirs, too.
+    When the function has returned (`wait`) what it recorded becomes a program: then handlers wait until that is done, or
+    until the thread waits for the program's compilation, which takes long. They wait from the beginning where calls are
+    noted for a backend, which would have theirs, too.
 
     Args:
         trace: of the capture.
@@ -53,12 +59,39 @@ class HandlersOutside:
             signal.signal(number, self._replaced[-1][1])
 
     def wait(self):
-        """From now on handlers run at the end."""
+        """From now on handlers run at the end, or while the thread waits."""
         if self.waiting is None:
             self.waiting = []
+        self.trace.between = self.run
+
+    def run(self):
+        """Runs those that wait while the captured call is compiled: what they compute is no part of it. They wait on where
+        something is captured that must not be done twice, which one that looks at what was captured would do.
+
+        Raises:
+            Looked: what was captured has its values now.
+        """
+        trace, captures = self.trace, self.trace.captures
+        if not self.waiting or (captures and self._is_only_once()):
+            return
+        try:
+            while self.waiting:
+                with capture_trace.swapped(None):
+                    self.waiting.pop(0)()
+                    threads.cpu.flush()
+        finally:
+            if captures and not trace.captures:
+                trace.only_once = trace.only_once or WHY
+        if captures and not trace.captures:
+            raise Looked
+
+    def _is_only_once(self):
+        plans = [item for item in self.trace.code if item.__class__ is not int]
+        return any(is_only_once(p) or getattr(getattr(p.op, "definition", None), "calls_back", False) for p in plans)
 
     @repeatable
     def __exit__(self, *_):
+        self.trace.between = None
         while self._replaced:
             number, own = self._replaced[-1]
             if signal.getsignal(number) is own:

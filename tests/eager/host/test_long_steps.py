@@ -218,6 +218,7 @@ def test_the_loop_of_an_lstm_is_given_up(gradient, at_alarm):
         signal.setitimer(signal.ITIMER_REAL, whole * 0.3)
         try:
             run()
+            whole = min(whole, time.perf_counter() - start)  # others kept the machine busy
         except KeyboardInterrupt:
             shares.append((time.perf_counter() - start) / whole)
         signal.setitimer(signal.ITIMER_REAL, 0)

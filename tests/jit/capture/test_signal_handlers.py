@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import threading
 
 import pytest
 
 import ftorch as torch
+from ftorch.eager.core import jax_internals
+from ftorch.eager.native import waiting
 from tests.interrupting import count, interrupt
 
 
@@ -85,3 +89,76 @@ def test_handlers_at_places_of_a_capture(handle, settings):
     assert not failures and calls >= 6, (calls, total)
     if handle is _record:
         assert _total.item() == calls
+
+
+class _LongCompilation:
+    """Makes the next work beside the main thread last until a signal's handler has run, which comes meanwhile."""
+
+    def __init__(self, monkeypatch):
+        self.ended, self.came_in_time, self.begun = threading.Event(), [], 0
+        run = waiting._Work.run
+
+        def slow(work):
+            self.begun += 1
+            if self.begun == 1:
+                os.kill(os.getpid(), signal.SIGALRM)
+                self.came_in_time.append(self.ended.wait(30))
+            run(work)
+
+        monkeypatch.setattr(waiting._Work, "run", slow)
+
+
+@pytest.fixture
+def at_alarm():
+    outer = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler)
+    signal.signal(signal.SIGALRM, outer)
+
+
+def _write(step):
+    with torch.no_grad():
+        step.model[2].bias += 0
+
+
+@pytest.mark.parametrize("handle", [_compute, _look, _record, _write], ids=lambda f: f.__name__)
+def test_handlers_run_while_a_capture_is_compiled(handle, at_alarm, monkeypatch):
+    with jax_internals.without_cache():
+        step = _Step()
+        want = step.rest(step.step().item())
+        _total.zero_()
+        step, failures = _Step(), []
+        compilation = _LongCompilation(monkeypatch)
+
+        def on_signal(*_):
+            try:
+                handle(step)
+            except Exception as error:  # noqa: BLE001
+                failures.append(repr(error))
+            finally:
+                compilation.ended.set()
+
+        at_alarm(on_signal)
+        assert step.rest(step.step().item()) == pytest.approx(want, rel=1e-9)
+    assert compilation.came_in_time == [True] and not failures
+    if handle is _record:
+        assert _total.item() == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_handlers_end_the_compilation_of_a_capture(error, at_alarm, monkeypatch):
+    with jax_internals.without_cache():
+        step = _Step()
+        want = step.rest(step.step().item())
+        step = _Step()
+        compilation = _LongCompilation(monkeypatch)
+
+        def on_signal(*_):
+            compilation.ended.set()
+            raise error
+
+        at_alarm(on_signal)
+        with pytest.raises(error):
+            step.step()
+        # What had been recorded is computed without the program.
+        assert step.rest(want[0]) == pytest.approx(want, rel=1e-9)
+    assert compilation.came_in_time == [True]
