@@ -1,7 +1,8 @@
 """Work that lasts and never looks for signals, done by a thread of its own: whoever waits for it can be interrupted.
 
 Python runs the handlers of signals, and raises what other threads send, between two instructions of the waiting thread. Work
-that nobody waits for any more goes on to its end, keeps what it was given until then, and its results are dropped, if they are not kept for who asks again.
+that nobody waits for any more goes on to its end and keeps what it was given until then; its results are dropped, or kept for
+who asks again.
 """
 
 from __future__ import annotations
