@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 
+from ...eager.autograd import tape
 from ...eager.call.op import dense_like, read
 from ...eager.core import device as _device
 from ...eager.core.geometry import Geometry, Size, geometry, has_internal_overlap, with_bits
@@ -27,7 +28,7 @@ def is_movable(t) -> bool:
     """Whether an argument is a part of a storage that a program may take as an input of its own."""
     return (
         type(t) is Tensor and t._ftorch_geometry is not t._ftorch_storage.root
-        and t._ftorch_geometry.device is _device.CPU and not (t._ftorch_requires_grad and t._grad_fn is None)
+        and t._ftorch_geometry.device is _device.CPU
     )
 
 
@@ -44,8 +45,9 @@ def with_copies(leaves):
 
 def _copy(t):
     new = wrap(read(t))
-    if t._ftorch_requires_grad:
-        new._ftorch_requires_grad, new._grad_fn, new._ftorch_output_nr = True, t._grad_fn, t._ftorch_output_nr
+    new._grad = t._grad
+    if t._ftorch_requires_grad:  # gradients of the copy are those of the argument
+        new._ftorch_requires_grad, (new._grad_fn, new._ftorch_output_nr) = True, tape.edge_of(t)
     return new
 
 

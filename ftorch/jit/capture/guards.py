@@ -114,9 +114,12 @@ class Guards:
         if is_a(value, SCALARS) or value is MISSING:
             self.equal(expression, value, text)
         elif is_a(value, TensorBase):
+            root = value._ftorch_storage.root  # programs read all of a storage
+            place = "" if value._ftorch_geometry is root else f" and {expression}._ftorch_offset == {value._ftorch_offset}"
             self.add(
                 f"issubclass(type({expression}), {self.name(TensorBase)}) and "
                 f"{expression}._ftorch_geometry is {self.name(value._ftorch_geometry)} and "
+                f"{expression}._ftorch_storage.root is {self.name(root)}{place} and "
                 f"{expression}._ftorch_requires_grad is {value._ftorch_requires_grad}",
                 f"{text} is a tensor of shape {list(value.shape)}", "TENSOR_MATCH", value,
             )

@@ -354,7 +354,7 @@ class Captured(CapturedCall):
             node = CompiledNode(self, tensors, values[self.count :], residual_inputs, inputs)
         made = Making(self, values, leaves, originals, node)
         for source, how in self.grads:
-            source.get(leaves)._grad = None if how is None else made(how)
+            source.get(originals)._grad = None if how is None else made(how)
         for place, how in self.puts:
             place.set(made(how))
         return self.results.build(made)

@@ -156,6 +156,68 @@ def test_gradients_reach_the_whole():
         assert np.allclose(mine, theirs, rtol=1e-4, atol=1e-3), name
 
 
+def test_leaves_that_are_parts():
+    """One program for all of them; gradients, hooks and ``.grad`` are the argument's."""
+    def outcome(torch, run):
+        found = []
+        for k in range(3):
+            x = torch.arange(12.0).reshape(3, 4)[k].detach().requires_grad_()
+            x.register_hook(lambda g: g * 2)
+            loss = run(x)
+            first, = torch.autograd.grad(loss, x, create_graph=True)
+            found.append(torch.autograd.grad((first * first).sum(), x)[0].tolist())
+            run(x).backward()
+            found += [x.grad.tolist(), x.is_leaf]
+            found.append(torch.func.jvp(run, (x.detach()[1:3],), (torch.ones(2),))[1].item())
+        return found
+
+    def function(x):
+        return (x * x * x).sum()
+
+    compiled = ftorch.compile(function)
+    assert outcome(ftorch, compiled) == outcome(pytorch, function)
+
+    def reads(x):
+        (x * x).sum().backward()
+        return x.grad * 1
+
+    def gradients(torch, run):
+        found = []
+        for k in range(3):
+            x = torch.arange(12.0).reshape(3, 4)[k].detach().requires_grad_()
+            found += [run(x).tolist(), run(x).tolist(), x.grad.tolist()]
+        return found
+
+    assert gradients(ftorch, ftorch.compile(reads)) == gradients(pytorch, reads)
+
+
+def test_parameters_that_move():
+    """A parameter's memory may become a part of a larger one, or another part of it."""
+    def outcome(torch, run):
+        w, found = torch.nn.Parameter(torch.ones(2)), []
+        many = torch.arange(4.0)
+        for data in (torch.ones(2) * 3, many[1:3], many[:2], many[2:], torch.zeros(2), many[::2]):
+            w.data = data
+            found.append(run(w, torch.ones(2)).item())
+        return found
+
+    def with_weight(run):
+        return lambda w, x: run(w)(x)
+
+    def of(library):
+        programs = {}
+
+        def make(w):
+            found = programs.get(id(w))
+            if found is None:
+                found = programs[id(w)] = (ftorch.compile if library is ftorch else lambda f: f)(lambda x: (w * x).sum())
+            return found
+
+        return with_weight(make)
+
+    assert outcome(ftorch, of(ftorch)) == outcome(pytorch, of(pytorch))
+
+
 TABLE = ftorch.zeros(0)
 
 
