@@ -27,7 +27,7 @@ from ._toplevel.basics import (
     _debug_has_internal_overlap,
 )
 from ._toplevel.picklable import name_functions as _name_functions
-from ._toplevel.settings import *
+from .eager.surface.settings import *
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -146,6 +146,7 @@ from .random import (
     manual_seed,
     seed,
     set_rng_state,
+    thread_safe_generator,
 )
 from .torch_version import __version__
 
@@ -346,16 +347,16 @@ _ELSEWHERE = {
             "_trilinear",
             "_unique",
             "_weight_norm_interface",
-            "_disable_dynamo",
             "as_strided_",
             "get_device",
             "is_distributed",
             "matrix_rank",
             "set_vital",
         ),
-        "_toplevel.private_functions",
+        "_C._variable_functions",
     ),
     "_check_tensor_all_with": "_toplevel.basics",
+    "_disable_dynamo": "compiler._disabling",
     # Of ATen's operators those that PyTorch has as functions of the module.
     **dict.fromkeys(
         (
@@ -384,7 +385,7 @@ _ELSEWHERE = {
             "sym_constrain_range",
             "sym_constrain_range_for_size",
         ),
-        "_toplevel.private_functions",
+        "_C._variable_functions",
     ),
 }
 
@@ -431,15 +432,6 @@ def _vmap(function):
 _hooks.vmap = _vmap
 
 
-def _sparse():
-    from . import sparse
-
-    return sparse
-
-
-_hooks.sparse = _sparse
-
-
 def _imported_when_asked(name):
     def imported():
         import importlib
@@ -450,24 +442,19 @@ def _imported_when_asked(name):
 
 
 # What lower layers hand on to upper ones.
+_hooks.data_loaders = _imported_when_asked("utils.data")
 _hooks.profiler = _imported_when_asked("profiler")
 _hooks.quantized = _imported_when_asked("_quantized")
+_hooks.recorded_region = _imported_when_asked("jit.capture.recorded_region")
+_hooks.sparse = _imported_when_asked("sparse")
 _hooks.symbolic_graphs = _imported_when_asked("export._symbolic_graphs")
 
 
-def _python_classes(cls):
-    from ._dispatch import python_dispatch as _python_dispatch
-
-    _python_dispatch.register_class(cls)
-
-
-_hooks.python_classes = _python_classes
+_hooks.python_classes = lambda cls: _imported_when_asked("_dispatch.python_dispatch")().register_class(cls)
 
 
 if "IPython" in _sys.modules:
-    from ._toplevel import notebook_display as _notebook_display
-
-    _notebook_display.register()
+    _imported_when_asked("utils._notebook_display")().register()
 
 
 def __dir__():

@@ -106,11 +106,10 @@ def _namespaces() -> list:
     import ftorch as torch
 
     from . import fft, linalg, special
-    from .nn import functional
 
     return [
         (owner, {n: getattr(owner, n) for n in dir(owner) if not n.startswith("_")})
-        for owner in (torch, functional, linalg, fft, special)
+        for owner in (torch, torch.nn.functional, linalg, fft, special)
     ]
 
 

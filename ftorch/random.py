@@ -7,6 +7,7 @@ import secrets
 import warnings
 from collections.abc import Iterable, Iterator
 
+from .eager.call.hooks import hooks
 from .eager.core import device as _device
 from .eager.sampling import generator as _generators
 from .eager.sampling.generator import Generator, default_generator
@@ -108,11 +109,12 @@ def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str
 def thread_safe_generator() -> Generator | None:
     """The generator of the calling worker thread of a ``DataLoader``; None anywhere else.
 
-    None stands for the default generator wherever a function takes one. Loaders here have processes as workers,
-    each with a default generator of its own.
+    None stands for the default generator wherever a function takes one. Workers that are processes have a default
+    generator of their own.
 
     >>> import ftorch as torch
     >>> torch.randint(0, 10, (5,), generator=torch.random.thread_safe_generator()).shape
     torch.Size([5])
     """
-    return None
+    info = hooks.data_loaders().get_worker_info()
+    return info.rng if info is not None and info.worker_method == "thread" else None

@@ -21,7 +21,6 @@ import numpy as np
 import ftorch as torch
 
 from . import _weights_only_unpickler
-from ._C._files import PyTorchFileReader, PyTorchFileWriter
 from ._serialization import pickling as _pickle
 from ._serialization import zip_archive as _zip
 from ._serialization.locations import (
@@ -53,6 +52,7 @@ from ._serialization.pickling import (
     TypedLoadedStorage,
     _get_layout,  # noqa: F401  (files name it here)
 )
+from ._serialization.record_files import PyTorchFileReader, PyTorchFileWriter
 from ._utils import unread, validate_sparse
 
 __all__ = [

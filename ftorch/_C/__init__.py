@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..autograd.grad_mode import _set_grad_enabled  # noqa: F401
 from ..eager.bindings.publishing import MODULES as _MODULES
 from ..eager.bindings.publishing import _VariableFunctionsClass
 from ..eager.core.device import device  # noqa: F401
@@ -28,11 +29,6 @@ from ..overrides import (  # noqa: F401
 _TensorBase = TensorBase
 _VariableFunctions = _VariableFunctionsClass()
 _linalg, _fft, _special = _MODULES["linalg"], _MODULES["fft"], _MODULES["special"]
-
-
-def _set_grad_enabled(mode: bool) -> None:
-    """Says whether operations record a graph from now on: what graphs call (`torch.no_grad`)."""
-    modes.grad = bool(mode)
 
 
 def _set_fwd_grad_enabled(mode: bool) -> None:
@@ -300,7 +296,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(_TYPES, "._types"),
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "..jit.torchscript.graph.ir"),
-    **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), "._files"),
+    **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter"), ".._serialization.record_files"),
     "ScriptObject": ".._quantized._tensor",
     "Tag": ".._ops",
 }

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from ..functional._capture_errors import TorchDynamoException, UncapturedHigherOrderOpError  # noqa: F401
+
 _VERBOSE = (
     "\n\nSet TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you're reporting a bug "
     'to PyTorch). For even more developer context, set TORCH_LOGS="+dynamo"\n'
 )
-
-
-class TorchDynamoException(RuntimeError):
-    """The base of all of them."""
 
 
 class Unsupported(TorchDynamoException):
@@ -18,10 +16,6 @@ class Unsupported(TorchDynamoException):
     def __init__(self, msg: str, **_):
         super().__init__(msg)
         self.msg = msg
-
-
-class UncapturedHigherOrderOpError(TorchDynamoException):
-    """A function of a control flow operator that a graph cannot hold."""
 
 
 class BackendCompilerFailed(TorchDynamoException):

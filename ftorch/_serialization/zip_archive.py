@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .._toplevel.arrays import aligned_empty
+from .._arrays import aligned_empty
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of name and extra field end it
 _READER = "PytorchStreamReader failed"

@@ -22,7 +22,7 @@ __all__ = [
     "AcceleratorError", "compiled_with_cxx11_abi", "from_file", "get_device_module", "has_lapack",
     "has_mkl", "has_openmp", "has_spectral", "is_storage", "is_tensor",
     "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt",
-    "sym_sum", "thread_safe_generator", "typename",
+    "sym_sum", "typename",
 ]
 
 
@@ -74,9 +74,7 @@ def get_device_module(device=None):
         RuntimeError: for a device type without one.
     """
     if device is None:
-        from ..accelerator import current_accelerator
-
-        device = current_accelerator() or "cpu"
+        device = next((kind for kind in ("cuda", "tpu") if _device.jax_devices(kind)), "cpu")
     kind = _device.device(device).type if isinstance(device, str) else device.type
     try:
         return importlib.import_module(f"ftorch.{kind}")
@@ -84,14 +82,6 @@ def get_device_module(device=None):
         raise RuntimeError(
             f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
         ) from None
-
-
-def thread_safe_generator():
-    """The generator of the data loader's thread that calls, or None (``torch.thread_safe_generator``)."""
-    from ..utils.data import get_worker_info
-
-    info = get_worker_info()
-    return info.rng if info is not None and info.worker_method == "thread" else None
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None,

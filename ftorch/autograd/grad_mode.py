@@ -12,6 +12,14 @@ from ..eager.native.contexts import repeatable
 from ..eager.tensor import modes
 
 
+def _set_grad_enabled(mode: bool) -> None:
+    """Says whether operations record a graph from now on: what graphs call (`torch.no_grad`)."""
+    modes.grad = bool(mode)
+
+
+_set_grad_enabled.__module__ = __name__.replace("autograd.grad_mode", "_C")  # by which graphs name it
+
+
 def _without_class(cls):
     """A function that makes instances, in a decorated class's place."""
     warnings.warn(

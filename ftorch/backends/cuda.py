@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from .._toplevel import settings as _settings
 from ..eager.core.device import jax_devices
+from ..eager.surface import settings as _settings
 from .precision import Precision
 
 __all__ = [

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import jax
 
-from .._toplevel import settings as _settings
 from ..eager.call import op as _op
 from ..eager.dynamic_shapes import traces as _traces
 from ..eager.kernels.nn import conv_xla as _convolutions
 from ..eager.runtime import executor as _executor
 from ..eager.runtime import program as _program
+from ..eager.surface import settings as _settings
 
 _KNOWN = ("none", "ieee", "tf32", "bf16")
 # Set values by (device, operation); what is not there was never set. PyTorch's mkldnn shares that of all.

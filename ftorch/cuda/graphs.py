@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..eager.call.hooks import hooks
 from ..eager.core import device as _device
-from ..jit.capture.recorded_region import RecordedRegion, is_recording
 from .allocator import graph_pool_handle
 from .index import device_index
 
@@ -18,7 +18,7 @@ __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturi
 
 def is_current_stream_capturing() -> bool:
     """Whether this thread captures a graph."""
-    return is_recording()
+    return hooks.recorded_region().is_recording()
 
 
 class CUDAGraph:
@@ -34,7 +34,7 @@ class CUDAGraph:
     def __init__(self, keep_graph=False):
         if not _device.jax_devices("cuda"):
             raise RuntimeError("Tried to instantiate dummy base class CUDAGraph")
-        self._region = RecordedRegion(_device.device("cuda", device_index(None)))
+        self._region = hooks.recorded_region().RecordedRegion(_device.device("cuda", device_index(None)))
         self._pool: Any = None
 
     def capture_begin(self, pool=None, capture_error_mode="global", check_input_liveness=False) -> None:

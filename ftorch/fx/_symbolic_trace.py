@@ -588,7 +588,7 @@ __all__ = [
 
 def __getattr__(name: str):
     if name == "ScriptObject":
-        from .. import _C
+        from .._quantized._tensor import ScriptObject
 
-        return _C.ScriptObject
+        return ScriptObject
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

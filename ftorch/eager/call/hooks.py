@@ -47,7 +47,9 @@ class Hooks:
         view_gradient: ``(definition, static, base, grad) -> tensor or None``: a view's gradient by calls that are seen.
         vmap: ``ftorch.vmap``, for the engine's batched gradients.
         is_compiling: ``() -> bool``: whether the calling thread captures a function (jit).
+        data_loaders: ``() -> module``: ``ftorch.utils.data``, for generators of its threads.
         profiler: ``() -> module``: ``ftorch.profiler``, for the older names of its parts.
+        recorded_region: ``() -> module``: ``ftorch.jit.capture.recorded_region``, for graphs of CUDA.
         quantized: ``() -> module``: ``ftorch._quantized``.
         sparse: ``() -> module``: ``ftorch.sparse``.
         symbolic_graphs: ``() -> module``: ``ftorch.export._symbolic_graphs``, for graphs that hold for all sizes.
@@ -61,6 +63,7 @@ class Hooks:
         "check_inplace",
         "created",
         "custom_function",
+        "data_loaders",
         "dispatch",
         "dispatch_inplace",
         "dispatch_view",
@@ -83,6 +86,7 @@ class Hooks:
         "profiler",
         "quantized",
         "record",
+        "recorded_region",
         "record_host",
         "record_inplace",
         "resized",
@@ -104,6 +108,7 @@ class Hooks:
     check_inplace: Callable[[Any], None] | None
     created: Callable[..., Any] | None
     custom_function: Callable[..., Any] | None
+    data_loaders: Callable[[], Any] | None
     dispatch: Callable[..., Handled] | None
     dispatch_inplace: Callable[..., Handled] | None
     dispatch_view: Callable[..., Handled] | None
@@ -124,6 +129,7 @@ class Hooks:
     python_overload: Callable[..., Any] | None
     python_view: Callable[..., Handled] | None
     record: Callable[..., Any] | None
+    recorded_region: Callable[[], Any] | None
     record_host: Callable[..., Any] | None
     record_inplace: Callable[..., Any] | None
     resized: Callable[..., Any] | None

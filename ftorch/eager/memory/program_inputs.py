@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._toplevel.arrays import aligned_copy
+from ..._arrays import aligned_copy
 from ..core import device as _device
 from ..core import jax_internals
 from .host_memory import free_memory

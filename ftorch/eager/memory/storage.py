@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jax.errors import JaxRuntimeError
 
-from ..._toplevel.arrays import aligned_copy, aligned_empty, is_aligned_memory
+from ..._arrays import aligned_copy, aligned_empty, is_aligned_memory
 from ..core import device as _device
 from ..core import jax_internals
 from ..core.errors import another, translate_error

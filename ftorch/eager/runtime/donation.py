@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from ..._toplevel import arrays as _arrays
+from ... import _arrays
 from ..core import device as _device
 from ..core import jax_internals
 from ..core.refcount import ITEM

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._toplevel import arrays as _arrays
+from ... import _arrays
 from ..core import device as _device
 from ..core.geometry import Geometry
 from ..core.suppressed_warnings import quiet

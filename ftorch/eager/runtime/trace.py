@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..._toplevel.arrays import aligned_copy
+from ..._arrays import aligned_copy
 from .. import native
 from ..core import device as _device
 from ..core import forking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ..._toplevel.arrays import is_aligned_memory
+from ..._arrays import is_aligned_memory
 from ..core import device as _device
 from ..core.refcount import ATTRIBUTE, LISTED, RELIABLE
 from ..memory import shared_memory

@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from ..._toplevel.arrays import aligned_empty
+from ..._arrays import aligned_empty
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 
-from ...random import get_rng_state, set_rng_state
 from ...utils import _pytree as pytree
 from ...utils._pytree import (  # noqa: F401
     _broadcast_to_and_flatten,
@@ -18,6 +17,7 @@ from ...utils._pytree import (  # noqa: F401
     tree_unflatten,
 )
 from ..core import api
+from ..sampling.generator import default_generator
 from ..tensor import Tensor, TensorBase  # noqa: F401
 from .batching import Batched, BatchLevel, batched, is_batchedtensor  # noqa: F401
 
@@ -218,10 +218,10 @@ def get_unwrapped(tensor):
 
 def _chunked(func, flat, dims, spec, out_dims, randomness, chunk_size, size, kwargs):
     parts = []
-    state = get_rng_state() if randomness == "same" else None
+    state = default_generator.get_state() if randomness == "same" else None
     for start in range(0, size, chunk_size):
         if state is not None:
-            set_rng_state(state)
+            default_generator.set_state(state)
         length = min(chunk_size, size - start)
         chunk = [
             arg if dim is None else arg.narrow(dim, start, length) for arg, dim in zip(flat, dims)

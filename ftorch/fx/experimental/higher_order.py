@@ -28,7 +28,7 @@ _HANDED = ("call", "call_inplace", "view", "composite", "custom", "random", "det
 
 
 def _refuse(what: str, operator: str, hint: str):
-    from ..._dynamo.exc import UncapturedHigherOrderOpError
+    from ...functional._capture_errors import UncapturedHigherOrderOpError
 
     raise UncapturedHigherOrderOpError(
         "This higher order operator doesn't work unless it is captured completely with "
@@ -399,7 +399,7 @@ def _scan(level, functions, init, xs, dim, reverse):
 
 
 def _refuse_returns(found):
-    from ..._dynamo.exc import UncapturedHigherOrderOpError
+    from ...functional._capture_errors import UncapturedHigherOrderOpError
 
     raise UncapturedHigherOrderOpError(
         "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph break/error:\n"

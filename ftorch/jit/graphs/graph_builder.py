@@ -114,7 +114,7 @@ class Builder:
 
     def _set_grad(self, grad):
         if grad is not self._now:
-            from ..._C import _set_grad_enabled
+            from ...autograd.grad_mode import _set_grad_enabled
 
             self._create("call_function", _set_grad_enabled, (grad,), {})
             self._now = grad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._utils import ExceptionWrapper
+from ..._worker_errors import ExceptionWrapper
 
 __all__ = ["get_a_var", "parallel_apply"]
 

@@ -1,5 +1,5 @@
 """The older name of ``torch.ao.nn.quantizable``."""
 
-from ..._toplevel.old_names import stand_for as _stand_for
+from ..._old_names import stand_for as _stand_for
 
 globals().update(_stand_for(__name__, "ao.nn.quantizable"))

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import ftorch as torch
 
-from ...onnx import register_custom_op_symbolic
 from .._creation import make_tensor
 from .._utils import freeze_rng_state
 from ._cases import (
@@ -450,7 +449,7 @@ def get_function_arglist(func) -> list[str]:
 @contextlib.contextmanager
 def custom_op(opname, symbolic_fn, opset_version):
     """An operator's symbolic function for ONNX within the context."""
-    register_custom_op_symbolic(opname, symbolic_fn, opset_version)
+    torch.onnx.register_custom_op_symbolic(opname, symbolic_fn, opset_version)
     try:
         yield
     finally:

@@ -141,7 +141,7 @@ _PROGRAM = """
 import resource
 import numpy as np
 import ftorch as torch
-from ftorch._toplevel.arrays import aligned_empty
+from ftorch._arrays import aligned_empty
 from ftorch.eager.memory import program_inputs
 
 more = torch.ones(12_000_000)

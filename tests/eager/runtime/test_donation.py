@@ -7,7 +7,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from ftorch._toplevel import arrays
+from ftorch import _arrays as arrays
 from ftorch.eager.call.op import clear_plans
 from ftorch.eager.core import device, jax_internals
 from ftorch.eager.runtime import compilation, donation, executor, program

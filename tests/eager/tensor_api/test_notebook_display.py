@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ftorch
-from ftorch._toplevel import notebook_display
+from ftorch.utils import _notebook_display as notebook_display
 
 formatters = pytest.importorskip("IPython.core.formatters")
 

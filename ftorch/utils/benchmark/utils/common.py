@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._toplevel.settings import get_num_threads, set_num_threads
+from ....eager.surface.settings import get_num_threads, set_num_threads
 
 __all__ = [
     "Measurement", "TaskSpec", "ordered_unique", "select_unit", "set_torch_threads",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, 
 import numpy as np
 
 import ftorch as torch
-from ftorch._toplevel.arrays import aligned_stack
+from ftorch._arrays import aligned_stack
 
 from . import engine
 

@@ -28,8 +28,8 @@ PID, STATUS = struct.Struct("i"), struct.Struct("i")  # what goes over a worker'
 LENGTH = struct.Struct("I")  # bytes of a request's module names
 
 _PACKAGE = "ftorch"
-_UTILS, _TOPLEVEL = "utils", "_toplevel"
-_LIGHT = (f"{_UTILS}.data", "_alias", "_utils", f"{_TOPLEVEL}.arrays")  # need no engine
+_UTILS = "utils"
+_LIGHT = (f"{_UTILS}.data", "_alias", "_arrays", "_utils", "_worker_errors")  # need no engine
 
 
 class Placeholder(types.ModuleType):
@@ -68,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         package = sys.modules.get(root)
         if not name or not isinstance(package, Placeholder):
             return None
-        if name in (_UTILS, _TOPLEVEL) or name.startswith(_LIGHT):
+        if name == _UTILS or name.startswith(_LIGHT):
             return None
         package.load()
         loaded = sys.modules.get(fullname)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ftorch._arrays import aligned_empty, aligned_stack
 from ftorch._serialization.pickling import LoadedStorage, SavedStorage, reduce_tensor
-from ftorch._toplevel.arrays import aligned_empty, aligned_stack
 from ftorch.eager.call.op import to_numpy
 from ftorch.eager.core import device as _device
 from ftorch.eager.core import dtype as _dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .._serialization.zip_archive import ArchiveReader, ArchiveWriter
+from .zip_archive import ArchiveReader, ArchiveWriter
 
 
 class PyTorchFileReader:

@@ -196,25 +196,6 @@ def _has_compatible_shallow_copy_type(input, from_):
     )
 
 
-def _disable_dynamo(fn=None, recursive=True):
-    """`torch.compiler.disable`, which is imported when the function is first called."""
-    import functools
-
-    if fn is None:
-        return functools.partial(_disable_dynamo, recursive=recursive)
-
-    @functools.wraps(fn)
-    def call(*args, **kwargs):
-        from ..compiler import disable
-
-        outside = call.__dict__.get("_outside")
-        if outside is None:
-            outside = call._outside = disable(fn, recursive)
-        return outside(*args, **kwargs)
-
-    return call
-
-
 def set_vital(vital: str, attr: str, value: str) -> None:
     """Does nothing: vitals are not kept."""
 

@@ -6,12 +6,12 @@ import builtins
 import os
 import warnings
 
-from ..eager.core import determinism, fill, jax_scope, user_warnings
-from ..eager.core import device as _device
-from ..eager.core.dtype import set_default_dtype
-from ..eager.native import module as _kernels
-from ..eager.runtime import executor
-from ..eager.tensor_api.legacy_types import _TypeMeta, type_target
+from ..core import determinism, fill, jax_scope, user_warnings
+from ..core import device as _device
+from ..core.dtype import set_default_dtype
+from ..native import module as _kernels
+from ..runtime import executor
+from ..tensor_api.legacy_types import _TypeMeta, type_target
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode",
