@@ -12,7 +12,7 @@ from .python_state import snapshot
 from .result_recipes import Results
 from .sources import Source, Sources
 from .state_watch import Watch
-from .static_attributes import MISSING, is_a
+from .static_attributes import MISSING
 
 NUMBERS = "a hyperparameter of an optimizer changed"
 
@@ -47,7 +47,7 @@ class CapturedCall:
         self.trace, self.device, self.started = trace, trace.device, started
         self.placed = trace.asks_place
         self.known = watch.known
-        self.cells = {id(p.holder) for p in watch.places.values() if is_a(p.holder, types.CellType)}
+        self.cells = {id(p.holder) for p in watch.places.values() if issubclass(type(p.holder), types.CellType)}
         self.inputs: list = []
         self.written: list = []
         self.rebound: list = []
@@ -76,7 +76,7 @@ class CapturedCall:
         trace, sources = self.trace, self.sources
         for place in watch.places.values():
             now = place.get()
-            if is_a(now, TensorBase) and now is not place.value and (
+            if issubclass(type(now), TensorBase) and now is not place.value and (
                 id(now) not in sources.of_tensor and not self.is_born(now._ftorch_storage)
                 and id(now._ftorch_storage) not in trace.made
             ):
@@ -91,23 +91,23 @@ class CapturedCall:
         """Rebindings to repeat: [(place, new value)]."""
         places, containers = watch.changes()
         for place, now in places:
-            if is_a(now, TensorBase) or is_a(place.value, TensorBase):
+            if issubclass(type(now), TensorBase) or issubclass(type(place.value), TensorBase):
                 self.rebound.append((place, now))
-                if is_a(now, TensorBase) and is_a(place.value, TensorBase):
+                if issubclass(type(now), TensorBase) and issubclass(type(place.value), TensorBase):
                     continue
-            elif is_a(now, (bool, str, type(None))):
+            elif issubclass(type(now), (bool, str, type(None))):
                 self.rebound.append((place, now))
             else:
                 raise Unsupported(f"{place.name} is changed by each call")
         for container, before, name in containers:
-            before_ = dict(before) if is_a(container, dict) else None
+            before_ = dict(before) if issubclass(type(container), dict) else None
             if before_ is None or before_.keys() - dict(snapshot(container)).keys():
                 raise Unsupported(f"{name or 'a container'} is changed by each call")
             for key, now in snapshot(container):
                 old = before_.get(key, MISSING)
                 if now is old:
                     continue
-                if not is_a(now, (TensorBase, bool, str, type(None))):
+                if not issubclass(type(now), (TensorBase, bool, str, type(None))):
                     raise Unsupported(f"{name or 'a container'}[{key!r}] is changed by each call")
                 self.rebound.append((_Item(container, key, old), now))
         for state in watch.modules.values():
@@ -129,7 +129,7 @@ class CapturedCall:
 
     def _rebound(self, slots):
         self.puts = [
-            (place, self.results.describe(now, slots) if is_a(now, TensorBase) else ("constant", now))
+            (place, self.results.describe(now, slots) if issubclass(type(now), TensorBase) else ("constant", now))
             for place, now in self.rebound
         ]
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...eager.tensor import TensorBase
 from ...utils import _pytree as pytree
 from .python_state import CONSTANTS, SCALARS
-from .static_attributes import MISSING, in_class, is_a, mro_of, scope_of, vars_of
+from .static_attributes import MISSING, in_class, mro_of, scope_of, vars_of
 
 _DATA = (TensorBase, *SCALARS, *CONSTANTS)
 _MAKERS = (object.__new__, types.SimpleNamespace.__new__)
@@ -49,11 +49,11 @@ def is_data(value, classes: set[type], depth=0) -> bool:
         and not any(in_class(cls, name) is not MISSING for name in ("__next__", "__del__"))
         and not any("__slots__" in vars_of(c) for c in mro_of(cls)[:-1])
     )
-    if not plain or depth > _DEEPEST or callable(value) or is_a(value, (type, *_DATA)) or not scope_of(value):
+    if not plain or depth > _DEEPEST or callable(value) or issubclass(type(value), (type, *_DATA)) or not scope_of(value):
         return False  # one without attributes is known by its identity
     classes.add(cls)
     leaves = pytree.tree_leaves(scope_of(value))
-    return all(is_a(x, _DATA) or is_data(x, classes, depth + 1) for x in leaves)
+    return all(issubclass(type(x), _DATA) or is_data(x, classes, depth + 1) for x in leaves)
 
 
 def classes_of(leaves, held, method) -> set[type]:

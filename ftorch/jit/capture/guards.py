@@ -14,7 +14,7 @@ from ...eager.tensor import TensorBase
 from .purity import content
 from .python_state import SCALARS, Place, builtin_of, unchanged
 from .state_watch import Watch
-from .static_attributes import MISSING, in_class, is_a
+from .static_attributes import MISSING, in_class
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Guards:
 
     def equal(self, expression: str, value, text: str) -> None:
         """``expression`` is the number, string or constant ``value``."""
-        if value is None or is_a(value, bool) or value is MISSING:
+        if value is None or issubclass(type(value), bool) or value is MISSING:
             known = "MISSING" if value is MISSING else repr(value)
             self.add(f"{expression} is {known}", f"{text} is {value!r}", "CONSTANT_MATCH", value)
             return
@@ -105,15 +105,15 @@ class Guards:
             self.add(f"{is_kind} and ({expression} != {expression})", f"{text} is nan", "EQUALS_MATCH", value)
             return
         # Zeros have signs. Twice the same expression is cheap: both are look-ups.
-        is_zero = value == 0 and not is_a(value, int)
+        is_zero = value == 0 and not issubclass(type(value), int)
         same = f"repr({expression}) == {repr(value)!r}" if is_zero else f"{expression} == {self.name(value)}"
         self.add(f"{is_kind} and {same}", f"{text} == {value!r}", "EQUALS_MATCH", value)
 
     def value(self, expression: str, value, text: str) -> None:
         """``expression`` is what it was: an equal scalar, a tensor of the same kind, the same object."""
-        if is_a(value, SCALARS) or value is MISSING:
+        if issubclass(type(value), SCALARS) or value is MISSING:
             self.equal(expression, value, text)
-        elif is_a(value, TensorBase):
+        elif issubclass(type(value), TensorBase):
             root = value._ftorch_storage.root  # programs read all of a storage
             place = "" if value._ftorch_geometry is root else f" and {expression}._ftorch_offset == {value._ftorch_offset}"
             self.add(
@@ -132,7 +132,7 @@ class Guards:
         holder = self.name(place.holder)
         self.about = {
             "module": self.owners.get(id(place.holder)),
-            "is_global": is_a(place.holder, dict) and "__builtins__" in place.holder,
+            "is_global": issubclass(type(place.holder), dict) and "__builtins__" in place.holder,
         }
         slot = in_class(type(place.holder), place.key) if place.attribute else MISSING
         if place.key == "__class__" and place.attribute:
@@ -141,7 +141,7 @@ class Guards:
             expression = f"{self.name(slot)}.__get__({holder})"  # an empty one raises: `check` says that guards fail
         elif place.attribute:
             expression = f"getattr({holder}, {place.key!r}, MISSING)"
-        elif place.value is MISSING or not is_a(place.holder, (dict, types.MappingProxyType)):
+        elif place.value is MISSING or not issubclass(type(place.holder), (dict, types.MappingProxyType)):
             expression = f"{holder}.get({place.key!r}, MISSING)"
         else:
             expression = f"{holder}[{place.key!r}]"  # where it is gone, `check` says that guards fail
@@ -162,7 +162,7 @@ class Guards:
             return
         is_dict = kind is dict
         values = [v for _, v in before] if is_dict else before
-        if len(before) > _FEW and all(is_a(v, SCALARS) for v in values):
+        if len(before) > _FEW and all(issubclass(type(v), SCALARS) for v in values):
             self._scope.setdefault("unchanged", unchanged)
             self.add(f"unchanged({c}, {self.name(before)})", f"{text} has the same elements")
             return

@@ -171,26 +171,26 @@ class Lowered:
         """The outputs for the arrays of ``starts``."""
         table, varying = self.table, self.varying
         values = dict(zip(self.starts, arrays))
-        for step in self.steps:
-            scalars, i, f = [], step.int_at, step.float_at
-            for kind in step.plan.scalars:
-                if kind == INT:
-                    scalars.append(weak(np.int64(table.ints[i]), INT))
-                    i += 1
-                elif kind == FLOAT:
-                    scalars.append(weak(self._float(f, numbers, varying), FLOAT))
-                    f += 1
-                else:
-                    value = complex(table.floats[f], table.floats[f + 1])
-                    scalars.append(weak(np.complex128(value), COMPLEX))
-                    f += 2
-            with quiet():
+        with quiet():
+            for step in self.steps:
+                scalars, i, f = [], step.int_at, step.float_at
+                for kind in step.plan.scalars:
+                    if kind == INT:
+                        scalars.append(weak(np.int64(table.ints[i]), INT))
+                        i += 1
+                    elif kind == FLOAT:
+                        scalars.append(weak(self._float(f, numbers, varying), FLOAT))
+                        f += 1
+                    else:
+                        value = complex(table.floats[f], table.floats[f + 1])
+                        scalars.append(weak(np.complex128(value), COMPLEX))
+                        f += 2
                 results = step.plan.fn(*[values[o] for o in step.operands], *scalars)
-            if step.plan.is_single:
-                values[step.slot] = results
-            else:
-                for k, result in enumerate(results):
-                    values[step.slot + k] = result
+                if step.plan.is_single:
+                    values[step.slot] = results
+                else:
+                    for k, result in enumerate(results):
+                        values[step.slot + k] = result
         return [values[o] for o in self.outputs]
 
     def _float(self, position, numbers, varying):

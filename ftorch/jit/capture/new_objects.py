@@ -21,7 +21,6 @@ from .static_attributes import (
     MISSING,
     attribute,
     in_class,
-    is_a,
     module_of,
     mro_of,
     scope_of,
@@ -39,7 +38,7 @@ def describe(value, results):
         results: `Results`, which describe the parts.
     """
     captured, known = results.captured, results.captured.known
-    if id(value) in known or (is_a(value, _ALWAYS) and not is_a(value, types.BuiltinFunctionType)):
+    if id(value) in known or (issubclass(type(value), _ALWAYS) and not issubclass(type(value), types.BuiltinFunctionType)):
         return "constant", value
     found = results.objects.get(id(value))
     if found is not None:
@@ -57,14 +56,14 @@ def describe(value, results):
         recipe[:] = "call", value, maker, [part(x) for x in parts]
         results.begun.discard(id(value))
 
-    if is_a(value, types.FunctionType):
+    if issubclass(type(value), types.FunctionType):
         made = captured.trace.watch.makes(value)
         recipe[:] = _function(value, captured, part, results) if made else ("constant", value)
-    elif is_a(value, types.MethodType):
+    elif issubclass(type(value), types.MethodType):
         called(types.MethodType, (value.__func__, value.__self__))
-    elif is_a(value, types.BuiltinFunctionType):
+    elif issubclass(type(value), types.BuiltinFunctionType):
         owner = attribute(value, "__self__")
-        if owner is not None and not is_a(owner, types.ModuleType) and id(owner) not in known:
+        if owner is not None and not issubclass(type(owner), types.ModuleType) and id(owner) not in known:
             raise captured.Unsupported(f"a method of a new {type(owner).__name__} is made by each call")
         recipe[:] = "constant", value
     elif type(value) is functools.partial:
@@ -75,11 +74,11 @@ def describe(value, results):
     elif type(value) is collections.deque:
         maker = functools.partial(_gathered, functools.partial(collections.deque, maxlen=value.maxlen))
         called(maker, value)
-    elif is_a(value, types.MappingProxyType):
+    elif issubclass(type(value), types.MappingProxyType):
         called(types.MappingProxyType, [dict(value)])
-    elif is_a(value, BaseException):
+    elif issubclass(type(value), BaseException):
         called(functools.partial(_exception, type(value)), (value.args, dict(vars(value))))
-    elif is_a(value, _COPIED):
+    elif issubclass(type(value), _COPIED):
         recipe[:] = "copy", value, copy.copy(value)
     elif in_class(type(value), "__next__") is not MISSING:
         raise captured.Unsupported(f"{type(value).__name__}, an iterator, is made by each call")
@@ -109,9 +108,9 @@ def _object(recipe, value, captured, part):
     from ...nn import Module
 
     kind = type(value)
-    if is_a(value, Module):
+    if issubclass(type(value), Module):
         raise captured.Unsupported(f"{kind.__name__}, a module, is made by each call")
-    items = [(k, True, v) for k, v in dict.items(value)] if is_a(value, dict) else []
+    items = [(k, True, v) for k, v in dict.items(value)] if issubclass(type(value), dict) else []
     scope = scope_of(value)
     attributes = [] if scope is None else [(k, False, v) for k, v in scope.items()]
     for base in mro_of(kind):
@@ -125,7 +124,7 @@ def _object(recipe, value, captured, part):
     base = purity.c_base(kind)
     library = purity.is_library(module_of(kind)) or is_own(module_of(kind))
     if not (items or attributes) or (library and not holds([v for *_, v in (*items, *attributes)])):
-        empty = is_a(value, (dict, list)) or (base is object and not library)
+        empty = issubclass(type(value), (dict, list)) or (base is object and not library)
         recipe[:] = ("copy", value, copy.copy(value)) if empty and not callable(value) else ("constant", value)
         return
     plain = base is object and in_class(kind, "__new__") is object.__new__
@@ -137,13 +136,13 @@ def holds(value):
     """Whether there is a tensor in a value."""
     from ...eager.tensor import TensorBase
 
-    if is_a(value, TensorBase):
+    if issubclass(type(value), TensorBase):
         return True
-    if is_a(value, dict):
+    if issubclass(type(value), dict):
         return holds([*dict.values(value), *(scope_of(value) or {}).values()])
-    if is_a(value, (list, tuple)):
+    if issubclass(type(value), (list, tuple)):
         return any(map(holds, value))
-    scope = None if is_a(value, type) or callable(value) else scope_of(value)
+    scope = None if issubclass(type(value), type) or callable(value) else scope_of(value)
     return bool(scope) and any(map(holds, scope.values()))
 
 
@@ -178,7 +177,7 @@ def make(recipe, making, memo):
     if kind == "function":
         return _made_function(recipe, making, memo)
     template = recipe[1]
-    if is_a(template, type):
+    if issubclass(type(template), type):
         result = memo[id(recipe)] = object.__new__(template)
     else:
         result = memo[id(recipe)] = copy.copy(template)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ..._alias import is_own
-from .static_attributes import attribute, is_a, module_of, mro_of, vars_of
+from .static_attributes import attribute, module_of, mro_of, vars_of
 
 # --- functions
 
@@ -86,7 +86,7 @@ def is_pure(function) -> bool:
     """Whether a function of C, as Python's profiler gives it, depends on nothing but its arguments, and changes no others."""
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
-    if owner is None or is_a(owner, types.ModuleType):
+    if owner is None or issubclass(type(owner), types.ModuleType):
         kind = getattr(function, "__objclass__", None)
         if kind is not None:
             return _is_pure_method(name, kind)
@@ -97,7 +97,7 @@ def is_pure(function) -> bool:
         if module in _MODULES:
             return name not in _IMPURE
         return name in _OF_OTHERS.get(module, ()) or root in _LIBRARIES or is_own(module)
-    if is_a(owner, type):
+    if issubclass(type(owner), type):
         if name in ("__new__", "__init_subclass__", "__subclasshook__"):
             return _is_pure_method(name, owner) or is_python_class(owner)
         if name in ("mro", "__subclasses__", "__instancecheck__", "__subclasscheck__", "__dir__"):
@@ -152,7 +152,7 @@ def is_python_class(kind: type) -> bool:
     if getattr(scope.get("__new__"), "__self__", None) is kind:
         return False
     return not any(
-        is_a(v, _DESCRIPTORS) and v.__objclass__ is kind and k not in ("__dict__", "__weakref__")
+        issubclass(type(v), _DESCRIPTORS) and v.__objclass__ is kind and k not in ("__dict__", "__weakref__")
         for k, v in scope.items()
     )
 
@@ -194,7 +194,7 @@ def is_unknown(value) -> bool:
 
 def content(value) -> Any:
     """What is in a buffer now, as guards compare it; None if it cannot be told or is too long."""
-    if is_a(value, np.ndarray):
+    if issubclass(type(value), np.ndarray):
         if value.dtype.hasobject or value.nbytes > LARGEST_BUFFER:
             return None
         return value.shape, value.dtype.str, value.tobytes()
@@ -207,7 +207,7 @@ def content(value) -> Any:
 
 def is_decimal(value) -> bool:
     """Whether a value, a class or a module computes by the thread's context of decimal numbers."""
-    return value is decimal or value is decimal.Decimal or is_a(value, decimal.Decimal)
+    return value is decimal or value is decimal.Decimal or issubclass(type(value), decimal.Decimal)
 
 
 class DecimalContext:

@@ -12,7 +12,7 @@ from ..._alias import is_own
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
 from ...eager.core import formats
-from .static_attributes import MISSING, in_class, is_a, module_of, mro_of, scope_of
+from .static_attributes import MISSING, in_class, module_of, mro_of, scope_of
 
 SCALARS = (int, float, bool, str, bytes, complex, type(None))
 CONSTANTS = (_dtype.dtype, _device.device, formats.memory_format, formats.layout, formats.qscheme)
@@ -20,7 +20,7 @@ CONSTANTS = (_dtype.dtype, _device.device, formats.memory_format, formats.layout
 
 def same_scalar(a, b):
     """Whether two values are equal numbers or strings of one type."""
-    if type(a) is not type(b) or not is_a(a, SCALARS):
+    if type(a) is not type(b) or not issubclass(type(a), SCALARS):
         return False
     return (a == b and (a != 0 or str(a) == str(b))) or (a != a and b != b)
 
@@ -30,7 +30,7 @@ _BUILTIN = (dict, list, tuple, set, frozenset, collections.deque)
 
 def builtin_of(container) -> type:
     """Python's own container that a container's class inherits from."""
-    return next(k for k in _BUILTIN if is_a(container, k))
+    return next(k for k in _BUILTIN if issubclass(type(container), k))
 
 
 def snapshot(container):
@@ -46,10 +46,10 @@ def length(container) -> int:
 
 def restore(container, before):
     """Makes a container have again what a `snapshot` says."""
-    if is_a(container, (tuple, frozenset)):
+    if issubclass(type(container), (tuple, frozenset)):
         return
     container.clear()
-    (container.update if is_a(container, (dict, set)) else container.extend)(before)
+    (container.update if issubclass(type(container), (dict, set)) else container.extend)(before)
 
 
 def unchanged(container, before):
@@ -57,9 +57,9 @@ def unchanged(container, before):
     now = snapshot(container)
     if len(now) != len(before):
         return False
-    if not is_a(container, dict) and all(map(operator.is_, now, before)):
+    if not issubclass(type(container), dict) and all(map(operator.is_, now, before)):
         return True
-    if is_a(container, dict):
+    if issubclass(type(container), dict):
         for (k, v), (key, w) in zip(now, before):
             if (v is not w and not same_scalar(v, w)) or (k is not key and k != key):
                 return False
@@ -80,7 +80,7 @@ class ModuleState:
         # The user's own modules are watched by what their code reads.
         library = any(is_own(module_of(c)) and c.__name__ != "Module" for c in mro_of(kind))
         self.plain = {
-            k: v for k, v in self.scope.items() if is_a(v, SCALARS) and (library or k == "training")
+            k: v for k, v in self.scope.items() if issubclass(type(v), SCALARS) and (library or k == "training")
         }
         # Objects whose content is part of the program, as packed weights are: others take their place.
         self.packed = {
@@ -151,9 +151,9 @@ class _Group:
 
 def _option(value):
     """What of a hyperparameter is part of the program: of numbers, whether they are zero."""
-    if is_a(value, (bool, str, type(None))):
+    if issubclass(type(value), (bool, str, type(None))):
         return value
-    if is_a(value, (int, float)):
+    if issubclass(type(value), (int, float)):
         return value == 0
     return type(value)
 
@@ -191,8 +191,7 @@ class Place:
 
     def set(self, value):
         if self.attribute:
-            object.__setattr__(self.holder, self.key, value) if not is_a(
-                self.holder, types.CellType
+            object.__setattr__(self.holder, self.key, value) if not issubclass(type(self.holder), types.CellType
             ) else setattr(self.holder, self.key, value)
         elif value is MISSING:
             self.holder.pop(self.key, None)

@@ -33,7 +33,6 @@ from .static_attributes import (
     MISSING,
     attribute,
     in_class,
-    is_a,
     module_of,
     mro_of,
     scope_of,
@@ -104,25 +103,25 @@ class Reachable:
         inside: list = [args, kwargs]
         while inside:
             value = inside.pop()
-            if id(value) not in self.given and is_a(value, (list, tuple, dict)):
+            if id(value) not in self.given and issubclass(type(value), (list, tuple, dict)):
                 self.given.add(id(value))
-                kind = next(k for k in (dict, list, tuple) if is_a(value, k))
+                kind = next(k for k in (dict, list, tuple) if issubclass(type(value), k))
                 inside += dict.values(value) if kind is dict else kind.__iter__(value)  # not a subclass's own
 
     def function(self, function, names=None):
         """Notes a function's closure and defaults."""
-        while is_a(function, functools.partial):
+        while issubclass(type(function), functools.partial):
             for value in (*attribute(function, "args"), *attribute(function, "keywords").values()):
                 self.visit(value, names or NOTHING, 1, "")
             function = attribute(function, "func")
-        if is_a(function, types.MethodType):
+        if issubclass(type(function), types.MethodType):
             self.visit(function.__self__, names or NOTHING, 1, "self")
             function = function.__func__
         code = attribute(function, "__code__")
         while type(code) is types.CodeType and not is_users(code.co_filename):  # a decorator's, of a library
             function = attribute(function, "__wrapped__")
             code = attribute(function, "__code__")
-        if not is_a(function, types.FunctionType):
+        if not issubclass(type(function), types.FunctionType):
             return
         own = self._codes.get(code)
         if own is None:
@@ -144,12 +143,12 @@ class Reachable:
     def visit(self, value, names, depth, path):
         """Notes what code with the given names can read of a value."""
         kind = type(value)
-        if is_a(value, SCALARS):
+        if issubclass(type(value), SCALARS):
             return
         key = (id(value), id(names))
         if key in self._visited:
             return
-        if is_a(value, TensorBase):
+        if issubclass(type(value), TensorBase):
             if scope := scope_of(value):
                 self._scope(scope, names, depth, path)
             return
@@ -161,18 +160,18 @@ class Reachable:
         self._visited.add(key)
         self.known.add(id(value))
         self.held.append((value, names))
-        if is_a(value, _CONTAINERS):
+        if issubclass(type(value), _CONTAINERS):
             self._container(value, names, depth, path)
             if kind not in _PLAIN and scope_of(value):
                 self._attributes(value, names, depth, path)
-        elif is_a(value, (types.FunctionType, types.MethodType, functools.partial)):
+        elif issubclass(type(value), (types.FunctionType, types.MethodType, functools.partial)):
             self.function(value, names)
-        elif is_a(value, type):
+        elif issubclass(type(value), type):
             if self._is_users_class(value):
                 self._class(value, names, depth, path)
-        elif is_a(value, types.ModuleType):
+        elif issubclass(type(value), types.ModuleType):
             self._module(value, names, depth, path)
-        elif is_a(value, purity.IMMUTABLE) or is_a(value, purity.HARMLESS):
+        elif issubclass(type(value), purity.IMMUTABLE) or issubclass(type(value), purity.HARMLESS):
             return
         else:
             self._object(value, kind, names, depth, path)
@@ -183,10 +182,10 @@ class Reachable:
                 self.capture.end(f"{path or 'a container'} has {length(value)} elements, too many to be watched")
                 return
             self.containers[id(value)] = (value, snapshot(value), path)
-        is_dict = is_a(value, dict)
+        is_dict = issubclass(type(value), dict)
         for item in self.containers[id(value)][1]:
             item = item[1] if is_dict else item
-            if not is_a(item, SCALARS):
+            if not issubclass(type(item), SCALARS):
                 self.visit(item, names, depth + 1, path)
 
     def _scope(self, scope, names, depth, path):
@@ -222,17 +221,17 @@ class Reachable:
             return
         for name in wanted:
             value = scope[name]
-            if is_a(value, (types.FunctionType, type, types.BuiltinFunctionType)):
+            if issubclass(type(value), (types.FunctionType, type, types.BuiltinFunctionType)):
                 continue
             if scope["__name__"] == "numpy.random" and callable(value):
                 self.capture.end(f"{path}.{name} was called")
             elif value is sys.modules:
                 # Which modules there are changes by imports only, which make them more.
                 self._place(_IMPORTED, "count", len(value), True, names, depth + 1, f"{path}.{name}")
-            elif is_a(value, types.ModuleType):
+            elif issubclass(type(value), types.ModuleType):
                 if str((scope_of(value) or {}).get("__name__")).partition(".")[0] == root:
                     self.visit(value, names, depth + 1, f"{path}.{name}")
-            elif is_a(value, SCALARS):
+            elif issubclass(type(value), SCALARS):
                 if not own or not name.startswith("_"):
                     self._place(scope, name, value, False, names, depth + 1, f"{path}.{name}")
             elif not own and root != "numpy" and value is not os.environ:
@@ -258,7 +257,7 @@ class Reachable:
         from ...optim import Optimizer
         from ...optim.lr_scheduler import LRScheduler
 
-        if is_a(value, Module):
+        if issubclass(type(value), Module):
             for m in modules_in(value):
                 if id(m) not in self.modules:
                     self.modules[id(m)] = ModuleState(m)
@@ -274,13 +273,14 @@ class Reachable:
                         self.visit(p, names, depth, path)
             return
         scope: dict[str, Any] = scope_of(value) or {}
-        if is_a(value, Optimizer) and "param_groups" in scope and "state" in scope:  # not another's, shown by properties
+        # What is the optimizer's own, not another's that properties show.
+        if issubclass(type(value), Optimizer) and "param_groups" in scope and "state" in scope:
             if id(value) not in self.optimizers:
                 self.optimizers[id(value)] = OptimizerState(value)
             if names.attributes is not None and "param_groups" in names.attributes:
                 self._container(scope["param_groups"], names, depth, f"{path}.param_groups")
             return
-        if is_a(value, LRScheduler):
+        if issubclass(type(value), LRScheduler):
             self.visit(scope.get("optimizer"), EVERYTHING, depth, "optimizer")
             for name in ("_last_lr", "last_epoch"):
                 if names.attributes is not None and (
@@ -288,19 +288,19 @@ class Reachable:
                 ):
                     self._place(scope, name, scope.get(name), False, names, depth, f"{path}.{name}")
             return
-        if is_a(value, logging.Logger):
+        if issubclass(type(value), logging.Logger):
             while scope:
                 for name in ("level", "disabled", "parent"):
                     self._place(scope, name, scope.get(name), False, NOTHING, depth, f"{path}.{name}")
                 scope = scope_of(scope.get("parent")) or {}
             return
-        if is_a(value, types.MappingProxyType) or kind in _VIEWS:
+        if issubclass(type(value), types.MappingProxyType) or kind in _VIEWS:
             if kind in _VIEWS:
                 self.capture.end(f"{path or 'a view'} shows a dictionary")
-            elif value and not is_a(next(iter(value.values())), types.FunctionType):
+            elif value and not issubclass(type(next(iter(value.values()))), types.FunctionType):
                 self.capture.end(f"{path or 'a mapping proxy'} shows another dictionary")
             return
-        if names.attributes is not None and is_a(value, purity.WEAK):
+        if names.attributes is not None and issubclass(type(value), purity.WEAK):
             self.capture.end(f"{path or 'a weak reference'} refers to what may vanish")
             return
         if in_class(kind, "__next__") is not MISSING:
@@ -309,13 +309,13 @@ class Reachable:
         if purity.of_library(value):
             self._attributes(value, names, depth, path)
             return
-        if is_a(value, purity.BUFFERS):
+        if issubclass(type(value), purity.BUFFERS):
             self._buffer(value, path)
         elif names.attributes is not None and purity.is_unknown(value):
             self.capture.end(f"{path or 'an object'} is of {kind.__name__}, a class whose state cannot be watched")
             return
         standard = purity.is_library(module_of(kind)) and kind is not types.SimpleNamespace
-        if standard and names.attributes is not None and not is_a(value, (threading.local, property)):
+        if standard and names.attributes is not None and not issubclass(type(value), (threading.local, property)):
             names = EVERYTHING  # the library's methods read what they want
         self._attributes(value, names, depth, path)
 
@@ -344,31 +344,31 @@ class Reachable:
 
     def _class_item(self, scope, name, names, depth, path):
         item = scope[name]
-        if is_a(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        if issubclass(type(item), (types.GetSetDescriptorType, types.MemberDescriptorType)):
             return
         self._place(scope, name, item, False, names, depth + 1, f"{path}.{name}")
-        if is_a(item, (staticmethod, classmethod)):
+        if issubclass(type(item), (staticmethod, classmethod)):
             self.visit(attribute(item, "__func__"), names, depth + 1, path)
 
     def _attributes(self, value, names, depth, path):
         kind = type(value)
         own = is_own(module_of(kind))
         every = own or names.attributes is None
-        if is_a(value, threading.local):
+        if issubclass(type(value), threading.local):
             if in_class(kind, "__getattribute__") is not vars(threading.local)["__getattribute__"]:
                 self.capture.end(f"{path or 'an object'} is of {kind.__name__}, whose attributes are each thread's own")
                 return
             scope = look(value, "__dict__")
             for name in names.attributes or scope:
                 at = scope.get(name, in_class(kind, name))
-                if name in scope or is_a(at, SCALARS) or (at is MISSING and name in names.asked):
+                if name in scope or issubclass(type(at), SCALARS) or (at is MISSING and name in names.asked):
                     self._place(value, name, at, True, names, depth + 1, f"{path}.{name}")
             self._class(kind, names, depth, path)
             return
         scope = scope_of(value)
         if scope is not None:
             for name in list(scope) if every else names.attributes & scope.keys():
-                if own and not is_a(scope[name], (*SCALARS, TensorBase)):
+                if own and not issubclass(type(scope[name]), (*SCALARS, TensorBase)):
                     continue
                 self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
         if own or every:
@@ -401,7 +401,7 @@ class Reachable:
                 self._class_item(own, name, names, depth, path)
                 for other in above:
                     self._absent(vars_of(other), name, f"{path}.{name}")
-                if scope is not None and not is_a(own[name], property):
+                if scope is not None and not issubclass(type(own[name]), property):
                     self._absent(scope, name, f"{path}.{name}")
             above.append(base)
         if scope is not None:

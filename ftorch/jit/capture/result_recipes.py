@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 from typing import Any
 
 from ...autograd.grad_mode import enable_grad
@@ -14,7 +15,6 @@ from . import new_objects
 from .argument_parts import contains, is_movable
 from .argument_views import View, view_of
 from .gradients import FreedNode
-from .static_attributes import is_a
 
 
 class New:
@@ -37,7 +37,7 @@ class Results:
 
     def __init__(self, captured, outputs, leaves, slots):
         self.captured, self.leaves, self.slots = captured, leaves, slots
-        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if is_a(leaf, TensorBase)}
+        self.given = {id(leaf): i for i, leaf in enumerate(leaves) if issubclass(type(leaf), TensorBase)}
         self.differentiable: list = []
         self.freed: set[int] = set()
         self._described: dict[int, Any] = {}
@@ -53,15 +53,15 @@ class Results:
     def _describe_all(self, outputs, slots):
         flat, self.spec = pytree.tree_flatten(outputs)
         self._sharing = collections.Counter(
-            id(s) for s in {id(t): t._ftorch_storage for t in flat if is_a(t, TensorBase)}.values()
+            id(s) for s in {id(t): t._ftorch_storage for t in flat if issubclass(type(t), TensorBase)}.values()
         )
         self.flat = [self._any(value, slots) for value in flat]
         self.is_single = len(flat) == 1 and flat[0] is outputs
 
     def _any(self, value, slots):
-        if is_a(value, TensorBase):
+        if issubclass(type(value), TensorBase):
             return self.describe(value, slots)
-        if type(value) in (list, tuple, dict) or (is_a(value, tuple) and new_objects.holds(value)):
+        if type(value) in (list, tuple, dict) or (issubclass(type(value), tuple) and new_objects.holds(value)):
             flat, spec = pytree.tree_flatten(value)
             return "tree", spec, [self._any(v, slots) for v in flat]
         return new_objects.describe(value, self)
@@ -107,7 +107,7 @@ class Results:
             return
         argument, storage = source.get(self.leaves), t._ftorch_storage
         if t._ftorch_geometry.dtype.itemsize != argument._ftorch_geometry.dtype.itemsize or (
-            sum(is_a(leaf, TensorBase) and leaf._ftorch_storage is storage for leaf in self.leaves) > 1
+            sum(issubclass(type(leaf), TensorBase) and leaf._ftorch_storage is storage for leaf in self.leaves) > 1
         ) or (is_movable(argument) and not contains(argument, t)):
             self.captured.placed = True
 
@@ -150,12 +150,12 @@ class Results:
             if t._base is not None:
                 t._base = None
             new.t = None
-        with enable_grad():
-            for how in self._described.values():
-                if how[0] == "part":
-                    t, how[3] = how[3], None
-                    new = view_of(t._base, how[2])
-                    t._grad_fn, t._ftorch_output_nr = new._grad_fn, new._ftorch_output_nr
+        parts = [how for how in self._described.values() if how[0] == "part"]
+        with enable_grad() if parts else contextlib.nullcontext():
+            for how in parts:
+                t, how[3] = how[3], None
+                new = view_of(t._base, how[2])
+                t._grad_fn, t._ftorch_output_nr = new._grad_fn, new._ftorch_output_nr
         self.differentiable = []
 
     # --- a run

@@ -6,7 +6,6 @@ from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from .python_state import look
 from .state_watch import Watch
-from .static_attributes import is_a
 
 
 class Source:
@@ -58,7 +57,7 @@ class Sources:
         self.shared: list[tuple[Source, Source, TensorBase]] = []
         self._given = watch.given
         for number, leaf in enumerate(leaves):
-            if is_a(leaf, TensorBase):
+            if issubclass(type(leaf), TensorBase):
                 self._add(leaf, Source("argument", None, number))
         for state in watch.modules.values():
             for table, before in state.tables:
@@ -67,26 +66,26 @@ class Sources:
                         self._add(t, Source("item", table, key))
         for state in watch.optimizers.values():
             for p, entry in state.state.items():
-                if is_a(entry, dict):
+                if issubclass(type(entry), dict):
                     for key, value in entry.items():
-                        if is_a(value, TensorBase):
+                        if issubclass(type(value), TensorBase):
                             self._add(value, Source("item", entry, key))
             for group in state.scope["param_groups"]:
                 for key, value in group.items():
-                    if is_a(value, TensorBase):
+                    if issubclass(type(value), TensorBase):
                         self._add(value, Source("item", group, key))
         for place in watch.places.values():
-            if is_a(place.value, TensorBase):
+            if issubclass(type(place.value), TensorBase):
                 kind = "attribute" if place.attribute else "item"
                 self._add(place.value, Source(kind, place.holder, place.key, place.label))
         for container, before, _ in watch.containers.values():
-            if is_a(container, dict):
+            if issubclass(type(container), dict):
                 for key, value in before:
-                    if is_a(value, TensorBase):
+                    if issubclass(type(value), TensorBase):
                         self._add(value, Source("item", container, key))
-            elif is_a(container, (list, tuple)):
+            elif issubclass(type(container), (list, tuple)):
                 for i, value in enumerate(before):
-                    if is_a(value, TensorBase):
+                    if issubclass(type(value), TensorBase):
                         self._add(value, Source("item", container, i))
         for variable, before, _ in trace.grads.values():
             if before is not None:

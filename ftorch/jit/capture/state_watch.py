@@ -25,7 +25,7 @@ from .code_names import EVERYTHING, NOTHING
 from .code_names import Names as _Names
 from .python_state import restore, same_scalar, unchanged
 from .reachable_state import Reachable
-from .static_attributes import MISSING, attribute, in_class, is_a, scope_of
+from .static_attributes import MISSING, attribute, in_class, scope_of
 from .user_code import is_made, is_users
 
 _LOGGING = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log", "warn"))
@@ -79,7 +79,7 @@ def _codes_of_collector():
 
 def _function_of(method):
     """The function of Python that a class's item is, or wraps, or None."""
-    if is_a(method, (staticmethod, classmethod)):
+    if issubclass(type(method), (staticmethod, classmethod)):
         method = attribute(method, "__func__")
     return method if type(method) is types.FunctionType else None
 
@@ -191,7 +191,7 @@ class Watch(Reachable):
         if frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_OF_OBJECTS:
             return
         for name, value in frame.f_locals.items():
-            if id(value) in self.known and not callable(value) and not is_a(value, types.ModuleType):
+            if id(value) in self.known and not callable(value) and not issubclass(type(value), types.ModuleType):
                 self.visit(value, EVERYTHING, 1, name)
 
     def _calls_from_library(self, frame):
@@ -238,7 +238,7 @@ class Watch(Reachable):
         if method is not None and method.__code__ is code:
             maker = _function_of(in_class(type(first), "__init__"))
             is_new = getattr(maker, "__code__", None) in self._entered or (code.co_name == "__init__" and not scope_of(first))
-            if not is_new and not is_a(first, TensorBase):
+            if not is_new and not issubclass(type(first), TensorBase):
                 self.visit(first, self._codes[code], 0, names[0])
             if code.co_freevars and not is_inner:
                 self.function(method)

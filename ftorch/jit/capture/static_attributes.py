@@ -2,7 +2,8 @@
 
 ``isinstance``, ``getattr`` and ``hasattr`` ask a class's own ``__getattribute__``, ``__class__`` and properties; those
 of its metaclass, where the object is a class. The watch looks at objects that the user's code may never touch, so it
-reads them as the interpreter itself does: by their types, dictionaries and slots.
+reads them as the interpreter itself does: by their types (``issubclass(type(value), kind)``, here and wherever captures
+ask of what class an object is), dictionaries and slots.
 """
 
 from __future__ import annotations
@@ -17,11 +18,6 @@ mro_of = vars(type)["__mro__"].__get__
 vars_of = vars(type)["__dict__"].__get__
 _MODULE = vars(type)["__module__"].__get__
 _OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
-
-
-def is_a(value, kinds) -> bool:
-    """``isinstance`` by the object's type, whatever it says that its class is."""
-    return issubclass(type(value), kinds)
 
 
 def module_of(kind: type) -> str:

@@ -153,7 +153,6 @@ def test_attributes_as_they_lie():
     assert static_attributes.attribute(held, "kind") == 3
     assert static_attributes.attribute(held, "none", "missing") == "missing"
     assert static_attributes.scope_of(held) == {"scale": 2.0}
-    assert not static_attributes.is_a(held, dict)
     assert static_attributes.module_of(Touchy) == __name__
     assert ASKED == []
 
