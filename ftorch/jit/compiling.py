@@ -1,4 +1,4 @@
-"""Whether the calling thread is compiling, and what it is to do with calls of compiled functions."""
+"""Compile state of a thread: whether it is compiling, and what it is to do with calls of compiled functions."""
 
 from __future__ import annotations
 

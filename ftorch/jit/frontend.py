@@ -1,4 +1,4 @@
-"""What is raised for functions that TorchScript does not know (``torch.jit.frontend``), and their defaults."""
+"""Frontend errors: what is raised for functions that TorchScript does not know (``torch.jit.frontend``), and their defaults."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The graph that gradients flow through, and the engine that walks it."""
+"""Autograd: the graph that gradients flow through, and the engine that walks it."""

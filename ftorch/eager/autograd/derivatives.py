@@ -1,4 +1,4 @@
-"""Derivatives of ops as ops."""
+"""Backward ops: an op's derivative is an op, too."""
 
 from __future__ import annotations
 

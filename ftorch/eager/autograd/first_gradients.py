@@ -1,4 +1,4 @@
-"""Where backward starts: outputs as edges of the graph, and their gradients, which are checked or made."""
+"""Root gradients: the outputs that backward starts at as edges of the graph, and their gradients, checked or made."""
 
 from __future__ import annotations
 

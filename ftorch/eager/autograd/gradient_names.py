@@ -1,4 +1,4 @@
-"""What PyTorch calls the nodes of gradients' own graphs (``create_graph=True``).
+"""Node names of double backward: what PyTorch calls the nodes of gradients' own graphs (``create_graph=True``).
 
 There a gradient is a composition of ops, and shows the last of them; here it is one op, whose node has that name.
 """

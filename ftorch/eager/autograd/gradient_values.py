@@ -1,4 +1,4 @@
-"""Gradients as tensors: made, copied, added, and accumulated in a leaf."""
+"""Gradient accumulation: gradients made, copied, added, and accumulated in a leaf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph's side of in-place operations: which tensors must not be written to, and what is their history then."""
+"""In-place checks: which tensors must not be written to while graphs are recorded, and what is their history then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modes of a thread that transforms set while they run: inference mode, and no hooks on saved tensors."""
+"""Grad modes that transforms set while they run: inference mode, and no hooks on saved tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch calls the nodes of the graph: ``grad_fn.name()``, and what printed tensors show.
+"""Node names: what PyTorch calls the nodes of the graph: ``grad_fn.name()``, and what printed tensors show.
 
 An op's node is named after the op, in camel case with a number among its overloads. Where PyTorch
 composes a function of other ops, its result shows the last of these; here the function is one op and its

@@ -1,4 +1,4 @@
-"""Tells the calls in C (``native/src/recording/recorded_calls.cpp``) the classes and the state that they work on.
+"""Bindings of the fast path in C (``recorded_calls.cpp``): the classes and the state that it works on.
 
 Calls of ops whose plans are known are recorded there, with their nodes, where nothing is special. Until this module is
 imported, and where there is no compiler, `ftorch.eager.call.op` does all of it.

@@ -1,4 +1,4 @@
-"""What nodes keep of tensors for backward, and how they come back: checked to be as they were."""
+"""Saved tensors: what nodes keep for backward, and how it comes back, checked to be as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node shows of its call: ``grad_fn._saved_self``, ``_saved_dim``, ``_raw_saved_self``, and its inputs.
+"""Attributes of nodes: ``grad_fn._saved_self``, ``_saved_dim``, ``_raw_saved_self``, and a node's inputs.
 
 PyTorch names them after the arguments of the operator; `saved_names.txt` has a line for each node with the names that it
 shows there: behind a colon ``T`` for a tensor, ``L`` for a list of tensors, ``u`` for integers that it shows without their

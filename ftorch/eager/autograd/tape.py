@@ -1,4 +1,4 @@
-"""How operations are recorded in the autograd graph: an `OpNode` for each call, with what its backward reads.
+"""The tape: how operations are recorded in the autograd graph: an `OpNode` for each call, with what its backward reads.
 
 The engine that walks the graph is `ftorch.eager.autograd.backward`. A node's backward consists of ops on tensors
 through the ordinary call path, so gradients of gradients need no further code.

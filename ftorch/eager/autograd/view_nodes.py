@@ -1,4 +1,4 @@
-"""Nodes of views and of their bases: what was written to through a view gets a new history."""
+"""View tracking: the nodes of views and of their bases; what was written to through a view gets a new history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How views are made: a geometry rule, a tensor on the same storage, and a node.
+"""Views: a geometry rule, a tensor on the same storage, and a node.
 
 The gradient of a view is the adjoint of reading: zeros, with the view's elements written in. It is
 derived from the rule applied to a contiguous tensor of the input's shape.

@@ -1,4 +1,4 @@
-"""Arguments of composites that fail, checked against their ATen schemas as PyTorch's argument parser does.
+"""Schema checks: arguments of composites that fail, checked against their ATen schemas as PyTorch's argument parser does.
 
 `functions/schemas.txt` has a line for each overload: the forms that it exists in ("function", "method"; "out": the
 function takes ``out=``) and its schema. They are asked once a call has failed, for what PyTorch says of it: no call

@@ -1,4 +1,4 @@
-"""The ways of calls: what a call with arguments of some types and keywords of some names comes to.
+"""Inline caches: what a call with arguments of some types and keywords of some names comes to.
 
 Public functions in C (``native/src/recording/public_functions.cpp``) ask here once for each, and follow it from then on without
 Python. A way is ``(kind, types, what, operands, static)``: the kind of call; the arguments' types, where a list or tuple is

@@ -1,4 +1,4 @@
-"""What is said of a call that fits no signature: PyTorch's words, from the declarations.
+"""Overload resolution that fails: what is said of a call that fits no signature, in PyTorch's words.
 
 Its argument parser names the first thing that is wrong where one signature is meant, and lists all of them where
 several could be.

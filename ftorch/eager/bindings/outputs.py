@@ -1,4 +1,4 @@
-"""``out=``: which dtypes an operator accepts there, which memory it may share, and the write.
+"""``out=`` variants: which dtypes an operator accepts there, which memory it may share, and the write.
 
 Elementwise operators and many reductions cast their result to ``out``; most others insist on the
 result's dtype, in words of their own. The tables below hold what differs.

@@ -1,4 +1,4 @@
-"""Names with several overloads: one function that picks by the types of the arguments.
+"""Overload resolution: one function for a name, which picks by the types of the arguments.
 
 What it picked it remembers for arguments of the same types: as a compiled call where types alone
 decide, else as the overload to try first.

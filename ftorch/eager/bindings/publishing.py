@@ -1,4 +1,4 @@
-"""Makes public functions what they are in PyTorch: builtin functions and method descriptors, by the extension module.
+"""Builtin functions and method descriptors, by the extension module: public functions are these, as in PyTorch.
 
 Without it, functions are objects that do not bind (`core.public_functions.Function`), and methods are Python's.
 """

@@ -1,4 +1,4 @@
-"""What a call's arguments are: static ones of the schema's types, tensors of dtypes the op takes.
+"""Type checks of arguments: static ones of the schema's types, tensors of dtypes the op takes.
 
 Asked when a call is first planned.
 """

@@ -1,4 +1,4 @@
-"""What a call's operands must be: on one device, of dtypes that the op takes; and what promotion casts them to."""
+"""Operand checks: one device, dtypes that the op takes; and what promotion casts operands to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of calls whose size class was planned at other sizes: what does not follow from sizes is another plan's.
+"""Shape-polymorphic plans: where a call's size class was planned before, only what follows from sizes is new.
 
 A call's outline says what its plan depends on besides sizes, as a `size_classes.Signature` does, but comes from the
 operands as they are given: to lay them out over the schema's arguments, to look at dtypes and devices and to make the

@@ -1,4 +1,4 @@
-"""The elements of any tensor as an array."""
+"""Materialization: the elements of any tensor as an array."""
 
 from __future__ import annotations
 

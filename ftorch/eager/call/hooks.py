@@ -1,4 +1,4 @@
-"""What layers above the call put into its path: one object with a slot for each.
+"""Hooks: what layers above the call put into its path: one object with a slot for each.
 
 The call path (`ftorch.eager.call.op`) stands below the tape, the transform levels, subclasses and the profiler. Each
 of them fills its slots of `hooks` when it is imported or becomes active; a slot that may be empty is None until then.

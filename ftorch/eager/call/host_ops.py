@@ -1,4 +1,4 @@
-"""Ops whose kernels take NumPy's arrays."""
+"""Host operators: their kernels take NumPy's arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as functions of flat operands: where each tensor and number of a call goes, and what is cast before."""
+"""Argument binding: where each tensor and number of a call goes in its kernel, and what is cast before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Op`` and the one way of a call: plan, record, wrap, and append to the graph.
+"""The dispatcher: ``Op`` and the one way of a call: plan, record, wrap, and append to the graph.
 
 A call finds its `Plan` by one look-up on the static arguments and the operands' geometries. The slow
 path (`plan.build`) runs once for each: it checks types, devices and shapes, promotes dtypes, and asks

@@ -1,4 +1,4 @@
-"""What a call is given, in the form that plans are kept by: hashable static values, tensors and numbers."""
+"""Argument normalization: a call's arguments as plans are kept by them, hashable static values, tensors and numbers."""
 
 from __future__ import annotations
 

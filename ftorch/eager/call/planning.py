@@ -1,4 +1,4 @@
-"""How a call becomes a `Plan`: its results' geometries and the function that computes them. Runs once per kind of call."""
+"""Planning of calls: a `Plan` has the results' geometries and the function that computes them. Once per kind of call."""
 
 from __future__ import annotations
 

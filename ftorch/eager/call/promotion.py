@@ -1,4 +1,4 @@
-"""What the operands of a call decide together: the common dtype, the shape, the memory layout."""
+"""Type promotion and broadcasting: the common dtype, shape and memory layout of a call's operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the results of a call lie in memory: `OpDef.layout`."""
+"""Memory formats: how the results of a call lie in memory: `OpDef.layout`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in dtypes that JAX does not have: kept in others, with the precision that they have."""
+"""Emulated dtypes, which JAX does not have: results are kept in others, with the precision that they have."""
 
 from __future__ import annotations
 

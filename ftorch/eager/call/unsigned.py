@@ -1,4 +1,4 @@
-"""uint16, uint32 and uint64: PyTorch has them for storage and conversions, and few of its kernels take them."""
+"""Unsigned integers of 16, 32 and 64 bits: PyTorch stores and converts them, and few of its kernels take them."""
 
 from __future__ import annotations
 

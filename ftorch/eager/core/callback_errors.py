@@ -1,4 +1,4 @@
-"""What Python raised that a program called back.
+"""Exceptions of callbacks: what Python raised that a program called back.
 
 XLA keeps the text of such an exception, in an error of its own. So what is raised there says only a number, under which the
 exception is kept until the program's error is translated: users get theirs, with its type and the line that raised it.

@@ -1,4 +1,4 @@
-"""Steps in a trace of the caller's own JAX: ``jax.jit(f)`` of a function that computes with tensors.
+"""JAX tracers of the caller's own: steps in ``jax.jit(f)`` of a function that computes with tensors.
 
 What a step adds to such a trace is transformed, differentiated and lowered by JAX under the caller's settings. Without
 64-bit types JAX (0.10) fails there on positions of int64 that it clamps itself, those of slices and of gathers that take the

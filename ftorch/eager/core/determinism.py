@@ -1,4 +1,4 @@
-"""Operations that PyTorch has no deterministic form of, where such forms are asked for."""
+"""Deterministic algorithms: operations that PyTorch has no deterministic form of, where such forms are asked for."""
 
 from __future__ import annotations
 

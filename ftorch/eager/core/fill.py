@@ -1,4 +1,4 @@
-"""What memory holds that nobody has written to: zeros, or in deterministic mode what is soon noticed."""
+"""Uninitialized memory: it holds zeros, or in deterministic mode what is soon noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks and a fork: a child has one thread, and what the others held at that moment nobody in it gives back.
+"""Fork safety of locks: a child has one thread, and what the others held at that moment nobody in it gives back.
 
 Locks of the package are made by `lock` and `rlock`: they are free in a child. Before a fork, `waits` are asked to let
 what other threads are at come to an end, for a short time: so the child finds values, not work that stayed behind.

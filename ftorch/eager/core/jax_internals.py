@@ -1,4 +1,4 @@
-"""What the package uses of JAX that JAX does not promise: all of it is here.
+"""Private APIs of JAX: all that the package uses and JAX does not promise.
 
 Nothing else imports ``jax._src``; a contract checks it. Each function says why it is needed and what takes its
 place where a version of JAX lacks it. That the names of primitives are still those that the passes over traced

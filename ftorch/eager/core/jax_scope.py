@@ -1,4 +1,4 @@
-"""The package's settings of JAX: in force while the package traces, compiles or runs something, and for nobody else.
+"""Configuration of JAX: in force while the package traces, compiles or runs something, and for nobody else.
 
 PyTorch has float64 and int64, and multiplies float32 in float32; JAX's defaults are other ones, and whoever uses JAX beside
 the package keeps them. So nothing of ``jax.config`` is changed: every way into JAX is a function that is `scoped`, which sets

@@ -1,4 +1,4 @@
-"""What all have in common who go through jaxprs: which primitives only call one, literals, dead code.
+"""Jaxpr traversal, for all who do it: which primitives only call a jaxpr, literals, dead code.
 
 They are the host tier (`host.interpret`), programs of all sizes (`runtime.jaxpr_classes`), the pass over programs for
 the CPU (`native.passes.inlining`), padded programs (`dynamic_shapes.padded`) and ONNX; `jax_internals.bind` executes an

@@ -1,4 +1,4 @@
-"""Python's lock while another thread traces: a thread that works beside others rests, so that they come to it.
+"""The GIL while another thread traces: a thread that works beside others rests, so that they come to it.
 
 Who asks for the lock gets it after 5 ms. A step of a few milliseconds lets go of it at every kernel, and would take a
 hundred times as long beside a thread that never rests.

@@ -1,4 +1,4 @@
-"""Where files are: the package's, the engine's and JAX's.
+"""Paths of files: the package's, the engine's and JAX's.
 
 Stack frames are told apart by the files of their code: errors name the user's line, captures ask whose
 code runs. Files are known by absolute folders, never by names in paths: a package can be installed below

@@ -1,4 +1,4 @@
-"""What public functions are to Python: as in PyTorch builtins, which classes hold without binding them, or functions in Python.
+"""Function objects: as in PyTorch builtins, which classes hold without binding them, or functions in Python.
 
 A builtin (`bindings.publishing`) has a function in Python behind it, which takes any call, is known by its code where
 overrides look for the call that is being made, and says what it was declared with.

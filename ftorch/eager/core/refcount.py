@@ -1,4 +1,4 @@
-"""Who else holds an object: what memory may be donated by, read off reference counts; and when cycles are looked for.
+"""Reference counts: what memory may be donated is read off them; and when cycles are looked for.
 
 Donation, and which results of a trace are wanted, hang on ``sys.getrefcount``: a count that is one too low would free
 memory that somebody reads. How many references the interpreter itself adds is its own business (from Python 3.14 on,

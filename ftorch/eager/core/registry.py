@@ -1,4 +1,4 @@
-"""Where operators are declared: ``@op``, ``@view``, and what a declaration holds.
+"""The operator registry: ``@op``, ``@view``, and what a declaration holds.
 
 Kernels (``ftorch/eager/kernels``) import this module and nothing above it: they are pure functions of
 arrays. How an operator is called lives in ``ftorch.eager.call.op``; its public forms are derived in

@@ -1,4 +1,4 @@
-"""Tracing a kernel once more says nothing: what it warns of was said when the call was planned."""
+"""Warning filters: tracing a kernel once more says nothing, what it warns of was said when the call was planned."""
 
 from __future__ import annotations
 

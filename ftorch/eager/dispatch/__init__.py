@@ -1,1 +1,1 @@
-"""What may take over a call: transform levels, ``__torch_function__``, autocast."""
+"""Dispatch: what may take over a call: transform levels, ``__torch_function__``, autocast."""

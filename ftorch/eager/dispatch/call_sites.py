@@ -1,4 +1,4 @@
-"""How the arguments of a running function were written at its call: by position or by keyword.
+"""Call-site inspection: how a running function's arguments were written, by position or by keyword.
 
 A function cannot tell. What calls it can: the instruction names the keywords.
 """

@@ -1,4 +1,4 @@
-"""What functions are called where a user's ``__torch_function__`` sees them.
+"""Overridable functions, by the names under which a user's ``__torch_function__`` sees them.
 
 The engine knows a function and its aliases, an operator and the method of the same meaning, by one object
 (its *canonical* one), and so do the classes and modes of this package. Handlers that users write get what

@@ -1,4 +1,4 @@
-"""How functions that draw random numbers meet transforms.
+"""Randomness under transforms: what functions that draw random numbers do there.
 
 A function that draws is marked by `randomized`. While a transform is active the innermost level runs
 it on the tensors below, for all examples at once, so that the numbers are those that PyTorch draws.

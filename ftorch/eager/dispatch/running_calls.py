@@ -1,4 +1,4 @@
-"""The public call that is being made: found by the code objects on the stack, with its arguments."""
+"""Frame inspection: the public call that is being made, found by the code objects on the stack, with its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modes and the hand-written methods and attributes of `Tensor`.
+"""``__torch_function__`` of methods: modes and the hand-written methods and attributes of `Tensor`.
 
 Ops and composites ask for modes themselves; `Tensor.item`, `shape` and their kin don't, so that plain calls pay
 nothing. While a user's ``TorchFunctionMode`` is active anywhere, the *code* of these functions is another one,

@@ -1,1 +1,1 @@
-"""One program for many sizes."""
+"""Dynamic shapes: one program for many sizes."""

@@ -1,4 +1,4 @@
-"""A traced program run on padded arrays: one program for all sizes up to those it was made for.
+"""Padding: a traced program run on padded arrays serves all sizes up to those it was made for.
 
 The interpreter walks two traces of one function of different sizes side by side. Where their shapes
 differ a dimension varies. Its arrays are as long as the largest size; the true size is a number that the

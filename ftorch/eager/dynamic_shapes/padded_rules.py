@@ -1,4 +1,4 @@
-"""How operations go on with padded operands: `RULES`, for `ftorch.eager.dynamic_shapes.padded`."""
+"""Padding rules: how operations go on with padded operands: `RULES`, for `ftorch.eager.dynamic_shapes.padded`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a traced program depends on the sizes of its inputs.
+"""Shape dependence: what of a traced program depends on the sizes of its inputs.
 
 A `Form` is a program taken apart: what has to be the same in another program for them to be one program
 of other sizes, the integers (shapes and parameters), and the scalars that stand in it. `infer` says how

@@ -1,4 +1,4 @@
-"""Eager traces whose sizes vary share padded programs where XLA is the only way to run them: on accelerators.
+"""Shape sharing of eager traces on accelerators: those whose sizes vary share padded programs.
 
 A trace of new sizes would be compiled, which takes seconds. It is traced instead, and where it is a trace that came before
 but for the sizes, one program for the largest sizes makes its calls, too (`families`): a loop over 500 lengths compiles a

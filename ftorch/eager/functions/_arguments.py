@@ -1,4 +1,4 @@
-"""Arguments of functions written by hand, read as PyTorch's generated parser reads them."""
+"""Argument parsing for functions written by hand, as PyTorch's generated parser does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ordinary tensors say about quantization: making quantized ones, and errors of methods that need one.
+"""Quantization of dense tensors: making quantized ones, and errors of methods that need one.
 
 Quantized tensors stand above the engine (`ftorch._quantized`); they are imported when first asked for.
 """

@@ -1,4 +1,4 @@
-"""Functions that PyTorch has removed: calls say what to use now, in its words."""
+"""Removed functions: calls say what to use now, in PyTorch's words."""
 
 from __future__ import annotations
 

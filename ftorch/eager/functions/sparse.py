@@ -1,4 +1,4 @@
-"""What dense tensors say about sparse ones: conversions, and errors of methods that need one.
+"""Sparse conversions of dense tensors, and errors of methods that need a sparse one.
 
 Sparse tensors stand above the engine (`ftorch.sparse`); they are imported when first asked for.
 """

@@ -1,4 +1,4 @@
-"""How NumPy is told to ignore floating point errors, for those who do it in C.
+"""Floating-point exceptions: how NumPy is told to ignore them, for those who do it in C.
 
 ``np.errstate`` takes longer than most short traces compute.
 """

@@ -1,4 +1,4 @@
-"""Running a jaxpr by the rules, without XLA: for sizes that never came before, and to debug.
+"""A jaxpr interpreter by the host tier's rules, without XLA: for sizes that never came before, and to debug.
 
     >>> import jax, jax.numpy as jnp, numpy as np
     >>> closed = jax.make_jaxpr(lambda x: jnp.tanh(x).sum(0))(np.ones((2, 3), np.float32))

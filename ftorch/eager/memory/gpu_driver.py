@@ -1,4 +1,4 @@
-"""What CUDA's driver is asked beside JAX: small arrays as NumPy's, how much memory is free, and whether all is done.
+"""The CUDA driver API, beside JAX: small arrays as NumPy's, how much memory is free, and whether all is done.
 
 JAX's transfer takes four times as long as the driver's copy, and JAX knows that a program has ended by a call of the host
 behind it, for which the driver wakes a thread; a stream that waits for the array is there sooner. On one H200, in a

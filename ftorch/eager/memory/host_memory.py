@@ -1,4 +1,4 @@
-"""How the C library gives out memory for arrays on the CPU.
+"""The host allocator: how the C library gives out memory for arrays on the CPU.
 
 glibc takes each block above 32 MB (at first: 128 kB) from the kernel and gives it back when it is freed.
 XLA allocates a program's results and temporaries anew in each run, so most of the time of an

@@ -1,4 +1,4 @@
-"""Arrays of the host tier as XLA's programs take them.
+"""Alignment and layout of inputs: the host tier's arrays as XLA's programs take them.
 
 A program reads dense memory that begins at a multiple of 64 bytes where it lies; JAX copies any other array in each call. What
 NumPy made (a transpose, a join of weights) is copied once here, and the copy stays as long as the array does, or until

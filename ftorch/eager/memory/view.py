@@ -1,4 +1,4 @@
-"""Reading and writing through strides: how a geometry maps onto its storage's root array.
+"""Strided access: how a geometry maps onto its storage's root array, for reads and writes.
 
 An `Access` is the pair of array functions (read, write) for one root and one geometry. Where the
 strides divide each other, as those of slices, permutations and diagonals do, the root's memory is

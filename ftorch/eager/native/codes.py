@@ -1,4 +1,4 @@
-"""The numbers by which Python names things to the kernels, as ``src/codes.h`` has them.
+"""Enumerations: the numbers by which Python names things to the kernels, as ``src/codes.h`` has them.
 
 `differing` compares them with those that the library was built with.
 """

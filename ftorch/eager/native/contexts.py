@@ -1,4 +1,4 @@
-"""Contexts whose exit an interrupt does not skip, and threads whose beginning it does not end.
+"""Context managers whose exit an interrupt does not skip, and threads whose beginning it does not end.
 
 Python looks for signals when it enters a function: Ctrl-C that comes there ends an ``__exit__`` before its first line, and
 what the context had set stays. `repeatable` makes such an exit a function in C (where the kernels are built), which calls

@@ -1,4 +1,4 @@
-"""Kernels on NumPy arrays, without XLA: `ftorch.eager.native.call` comes here when it is given such.
+"""Direct kernel calls on NumPy arrays, without XLA: `ftorch.eager.native.call` comes here when it is given such.
 
 So the functions of `passes`, which say how a kernel makes a primitive, serve both; `ArrayOrigins` tells them how the
 arrays lie in memory, as `passes.views.Origins` does for traced values.

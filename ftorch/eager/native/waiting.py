@@ -1,4 +1,4 @@
-"""Work that lasts and never looks for signals, done by a thread of its own: whoever waits for it can be interrupted.
+"""Interruptible waits: work that lasts and never looks for signals is done by a thread of its own.
 
 Python runs the handlers of signals, and raises what other threads send, between two instructions of the waiting thread. Work
 that nobody waits for any more goes on to its end and keeps what it was given until then; its results are dropped, or kept for

@@ -1,4 +1,4 @@
-"""Compiling on a thread of its own, while the thread that computes goes on by steps on the host.
+"""Background compilation on a thread of its own, while the thread that computes goes on by steps on the host.
 
 There is one such thread, as long as there is something to compile. It is no daemon: one that comes back from XLA when
 the interpreter has ended would abort the process, so that Python waits for it. When the main thread has ended it takes

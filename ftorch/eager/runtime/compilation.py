@@ -1,4 +1,4 @@
-"""How a trace becomes a function that XLA compiles: the order of what it is given and gives, and XLA's options."""
+"""Compilation of traces as functions by XLA: the order of what they are given and give, and XLA's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the executor counts: what was compiled and what ran."""
+"""Counters of the executor: what was compiled and what ran."""
 
 from __future__ import annotations
 

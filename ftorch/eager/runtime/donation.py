@@ -1,4 +1,4 @@
-"""Memory that a program takes over from operands which nobody else holds.
+"""Buffer donation: memory that a program takes over from operands which nobody else holds.
 
 XLA writes results over operands that are donated to it only where the memory is its own: an array of NumPy's is copied
 before, so that both are there at one time. And what was freed before lies in pieces that its large blocks do not fit

@@ -1,4 +1,4 @@
-"""How a forked child computes: on the host tier. XLA's threads stayed with the parent, so that it would wait for ever."""
+"""Forked processes compute on the host tier: XLA's threads stayed with the parent, so that they would wait for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes into large storages on the CPU: they are done at once, in the storage's own memory.
+"""In-place updates of large storages on the CPU: they are done at once, in the storage's own memory.
 
 Elsewhere arrays never change: a recorded write makes a new one, which a compiled program may lay over the old one.
 Outside of programs that is a copy of the whole storage, whatever is written. So what changes a part of a large storage

@@ -1,4 +1,4 @@
-"""A recorded step: an array function whose results are known, how it runs by itself, and how long it is kept."""
+"""Plans of recorded steps: an array function whose results are known, how it runs by itself, and how long it is kept."""
 
 from __future__ import annotations
 

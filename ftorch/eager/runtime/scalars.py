@@ -1,4 +1,4 @@
-"""Numbers among a step's operands: their kinds, and how they are handed to kernels."""
+"""Scalar operands of steps: their kinds, and how they are handed to kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short traces on the CPU run on the host tier, whether their sizes are new or not.
+"""Dispatch of short traces: on the CPU they run on the host tier, whether their sizes are new or not.
 
 A program of XLA's takes some ten microseconds before it computes anything. A comparison in an ``if``, an index and
 ``item``, or a policy of three layers compute for less. So a trace of few steps that give few elements gets a function

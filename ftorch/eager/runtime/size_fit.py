@@ -1,4 +1,4 @@
-"""Formulas in symbolic sizes, found from their values at a few sample sizes; operands and parameters that have some.
+"""Symbolic shapes: formulas in sizes, found from their values at a few sample sizes; operands and parameters that have some.
 
 A formula is Python source in the names ``s0, s1, ...``. It has to give the value seen at every sample point;
 the points are far apart and of mixed residues (`size_classes`), so that no wrong formula of sums and products passes

@@ -1,4 +1,4 @@
-"""Traces run one step after the other: those that are not compiled, and what is left of those that failed."""
+"""Op-by-op execution: traces that are not compiled, and what is left of those that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and writes through strides on NumPy arrays: the host tier's form of `ftorch.eager.memory.view.Access`.
+"""Strided access on NumPy arrays: the host tier's form of `ftorch.eager.memory.view.Access`.
 
 A read is a view of the root's memory. A write copies the root and changes its part (arrays never change).
 """

@@ -1,4 +1,4 @@
-"""How a trace's steps are written: one flat list, each step's plan followed by its operands, which are integers.
+"""Trace encoding: one flat list, each step's plan followed by its operands, which are integers.
 
 An operand from 0 on is a slot (the results of all steps are numbered through), -1 the first input, -2 the second. A
 plan's numbers (`Plan.scalars`) lie apart in two lists, of integers and of floats. Nothing else knows that.

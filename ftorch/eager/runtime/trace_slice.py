@@ -1,4 +1,4 @@
-"""A pending value asked for by itself: the few steps that lead to it run, the trace stays pending.
+"""Partial evaluation: where a pending value is asked for, the few steps that lead to it run, the trace stays pending.
 
 Whoever looks at a value ends the trace, which splits a training step into several programs. Where a value
 follows from constants alone, or in few steps from arrays at hand, it need not: those steps run once

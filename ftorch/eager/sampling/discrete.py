@@ -1,4 +1,4 @@
-"""Integers, permutations, coins, and draws by given weights."""
+"""Discrete distributions: integers, permutations, coins, and draws by given weights."""
 
 from __future__ import annotations
 

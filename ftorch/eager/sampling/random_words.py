@@ -1,4 +1,4 @@
-"""Samplers of many values run as one compiled XLA program over blocks of random words."""
+"""Vectorized samplers: many values by one compiled XLA program over blocks of random words."""
 
 from __future__ import annotations
 

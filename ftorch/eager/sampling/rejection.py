@@ -1,4 +1,4 @@
-"""Distributions sampled by rejection: each value takes as many numbers as it needs, one by one."""
+"""Rejection sampling: each value takes as many numbers as it needs, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Few numbers at once, drawn in C: each function gives the array, or None where it is for others to draw."""
+"""Scalar samplers in C: each function gives the array, or None where it is for others to draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derives the public surface from the registry and binds it.
+"""Code generation: the public surface is derived from the registry and bound.
 
 For every declared name: the function under its public path, the method, the in-place method, the
 dunders. Composites and hand-written methods are bound beside them. The result is the lazy namespace

@@ -1,4 +1,4 @@
-"""A tensor in other dtypes, on other devices, as Python values, NumPy arrays, copies and pickles."""
+"""Conversions: a tensor in other dtypes, on other devices, as Python values, NumPy arrays, copies and pickles."""
 
 from __future__ import annotations
 

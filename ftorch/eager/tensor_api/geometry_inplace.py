@@ -1,4 +1,4 @@
-"""Methods that change a tensor's own geometry: ``t_``, ``squeeze_``, ``as_strided_``."""
+"""In-place view methods, which change a tensor's own geometry: ``t_``, ``squeeze_``, ``as_strided_``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor's place in the graph: requires_grad, grad, backward, detach, hooks."""
+"""Autograd methods: a tensor's place in the graph: requires_grad, grad, backward, detach, hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks among the indices of tensors: whether they fit, and the positions of their true elements."""
+"""Boolean masks among indices: whether they fit, and the positions of their true elements."""
 
 from __future__ import annotations
 

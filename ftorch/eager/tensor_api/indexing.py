@@ -1,4 +1,4 @@
-"""``x[...]`` and ``x[...] = value``.
+"""Indexing: ``x[...]`` and ``x[...] = value``.
 
 Basic items (integers, slices, None, Ellipsis) make one view. Index tensors, masks and sequences are
 then applied to it by ``index`` and ``index_put_``.

@@ -1,4 +1,4 @@
-"""Arrays of JAX's, and of other libraries' through DLPack, as tensors, and back.
+"""JAX and DLPack interoperability: arrays of JAX's, and of other libraries' through DLPack, as tensors, and back.
 
 What is handed over (``x.jax()``, ``__jax_array__``, DLPack) is an immutable snapshot.
 """

@@ -1,4 +1,4 @@
-"""Tensors as nodes of JAX's pytrees, so that JAX's transformations take and return them.
+"""Pytree registration: tensors as nodes of JAX's pytrees, so that JAX's transformations take and return them.
 
 ``jax.jit(f)(tensor)`` calls ``f`` with a tensor around a tracer, on which every operation runs at once,
 and makes a tensor of the result. Only the value goes through: what comes out is outside of any graph,

@@ -1,4 +1,4 @@
-"""What users call on a tensor that is not an op: its geometry and its memory.
+"""Tensor methods that are no ops: a tensor's geometry and its memory.
 
 Conversions and values are in `conversions`, autograd is in `graph_methods`; all register in `METHODS`.
 """

@@ -1,4 +1,4 @@
-"""Arrays of NumPy's and buffers as tensors that share their memory, and back.
+"""NumPy interoperability: arrays of NumPy's and buffers as tensors that share their memory, and back.
 
 ``from_numpy(a)`` and ``x.numpy()`` on the CPU give both sides the same buffer: a write on one side is seen on the
 other, because a storage that shares its buffer is read anew by every operation and written through by every in-place

@@ -1,4 +1,4 @@
-"""How tensors are printed: `tensor_repr` and the options of ``torch.set_printoptions``."""
+"""Formatting of tensors: `tensor_repr` and the options of ``torch.set_printoptions``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``tensor(data)`` makes of Python's data: its dtype, shape and elements."""
+"""Type inference: what ``tensor(data)`` makes of Python's data: its dtype, shape and elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the constructors of storages take, with PyTorch's errors."""
+"""Storage constructors: the arguments that they take, with PyTorch's errors."""
 
 from __future__ import annotations
 

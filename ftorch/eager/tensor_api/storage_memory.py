@@ -1,4 +1,4 @@
-"""The memory of storages: as bytes, new, of files and of buffers."""
+"""Storage memory: as bytes, new, of files and of buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of storages that other processes have, too, and whose memory it is."""
+"""Shared storages: memory that other processes have, too, and whose it is."""
 
 from __future__ import annotations
 

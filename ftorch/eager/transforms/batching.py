@@ -1,4 +1,4 @@
-"""The level of ``vmap``: tensors with a hidden batch dimension."""
+"""Batched tensors, the level of ``vmap``: each has a hidden batch dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The level of ``jvp``: tensors that carry a tangent.
+"""Dual tensors, the level of ``jvp``: each carries a tangent.
 
 An op's forward derivative is ``jax.jvp`` of its kernel. Where the op declares its reverse derivative
 (PyTorch's choice at ties and edges), forward mode is that rule's transpose, so both agree.

@@ -1,4 +1,4 @@
-"""Arguments that are parts of larger tensors: a program takes them as inputs of their own, wherever they lie.
+"""Strided inputs: arguments that are parts of larger tensors are inputs of their own, wherever they lie.
 
 A captured call reads such an argument out of its storage, and writes it there, by steps that name its place. Here these
 steps become ones of a dense copy of the argument, which each run makes, and writes back if the program wrote to it. Where

@@ -1,4 +1,4 @@
-"""The structure of a call's arguments, as a key that costs little."""
+"""Input structure: a call's arguments as a key that costs little."""
 
 from __future__ import annotations
 

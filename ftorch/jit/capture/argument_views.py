@@ -1,4 +1,4 @@
-"""Results of a compiled call that are views of its arguments: made of the arguments that the call was given."""
+"""Aliased outputs: views of a compiled call's arguments, made of the arguments that the call was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why programs end: what the user's code was doing, and how PyTorch's messages call it."""
+"""Graph breaks: what the user's code was doing when a program ended, and how PyTorch's messages call it."""
 
 from __future__ import annotations
 

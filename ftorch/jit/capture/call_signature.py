@@ -1,4 +1,4 @@
-"""Kinds of calls: the keys by which a compiled function finds programs, and how they differ.
+"""Cache keys of calls: by which a compiled function finds programs, and how they differ.
 
 The kind of a call is its arguments' structure, what each argument is, which share memory, and the modes
 that are on.

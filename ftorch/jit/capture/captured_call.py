@@ -1,4 +1,4 @@
-"""What a captured call reads of Python and changes there, whoever makes it: an XLA program or a backend's function."""
+"""Side effects: what a captured call reads of Python and changes there, an XLA program or a backend's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a code object can read, by its bytecode: names of globals, of attributes and of modules that it imports."""
+"""Bytecode analysis: names of globals, of attributes and of modules that a code object can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls with objects that are made anew for each: a batch as a dataclass, settings in a namespace.
+"""Dataclass inputs: objects that are made anew for each call, such as a batch as a dataclass, settings in a namespace.
 
 Arguments that are no containers are known by their identity, and a function that is given another object
 each time would be compiled each time. Once a second object of a class comes, calls are made with what

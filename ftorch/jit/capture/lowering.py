@@ -1,4 +1,4 @@
-"""Parts of a captured trace as XLA programs.
+"""Lowering: parts of a captured trace as XLA programs.
 
 A trace is a flat list of steps (`ftorch.eager.runtime.trace.Trace`). A program takes what some of its
 operands hold and gives others: of the steps, just those that these need.

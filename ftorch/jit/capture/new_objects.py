@@ -1,4 +1,4 @@
-"""Objects of Python that a compiled function makes and returns: each run makes them anew, as the function would.
+"""Object reconstruction: what objects of Python a compiled function returns, each run makes anew, as it would.
 
 A closure that the function makes gets cells of its own, an object of a class written in Python a dictionary of its own: what
 is in them are results like others. What nobody can make again (iterators, modules) ends the capture.

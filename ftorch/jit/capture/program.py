@@ -1,4 +1,4 @@
-"""A captured call as a program: where its inputs come from, what it gives, and how it runs.
+"""Compiled programs of captured calls: where their inputs come from, what they give, and how they run.
 
 See `ftorch.jit.compiled_function` for when that happens. A program's inputs are the storages that the
 captured function read: of the arguments, of tensors found by name (parameters, buffers, optimizer

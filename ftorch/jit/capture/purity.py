@@ -1,4 +1,4 @@
-"""What is known of functions and objects that are not written in Python: which depend on nothing but their arguments.
+"""Purity analysis of what is not written in Python: which functions depend on nothing but their arguments.
 
 What is not known to be pure ends a capture. The tables name what is; all else reads or changes something that a
 program would not see: files, clocks, random generators, environments, other threads.

@@ -1,4 +1,4 @@
-"""Python state as it was: of containers, modules and optimizers, to see whether it changed."""
+"""Snapshots of Python state: containers, modules and optimizers as they were, to see whether they changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python objects the code of a function can reach: containers, attributes, closures, classes, modules.
+"""Reachability: what Python objects a function's code can reach, in containers, attributes, closures, classes, modules.
 
 `Reachable` walks from a value along the names in the code that is given it (`code_names`). What it finds
 there becomes guards. A bound of the walk, or an object whose state nobody here knows, ends the capture.

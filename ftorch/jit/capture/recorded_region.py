@@ -1,4 +1,4 @@
-"""A region of eager code as a program that runs again on the same tensors: what CUDA's graphs are for.
+"""CUDA graphs: a region of eager code as a program that runs again on the same tensors.
 
 What the region records is not run. `RecordedRegion.replay` runs it: it reads what the tensors from outside hold then, writes
 those that the region wrote to, and gives those that it made their values.

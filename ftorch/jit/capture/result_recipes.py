@@ -1,4 +1,4 @@
-"""What a compiled call gives back: descriptions of the results, and how a run makes them."""
+"""Output reconstruction: descriptions of what a compiled call gives back, and how a run makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of signals that come while a function is captured: what they compute is no part of the program.
+"""Signal handlers that run while a function is captured: what they compute is no part of the program.
 
 Python calls a handler between any two instructions of the main thread, also of the function that is being captured. Its
 operations would be recorded there, and a value that it looks at would end the capture at a place where it can't end.

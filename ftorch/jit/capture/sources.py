@@ -1,4 +1,4 @@
-"""Where the tensors that a program reads are found when it runs."""
+"""Sources: where the tensors that a program reads are found when it runs."""
 
 from __future__ import annotations
 

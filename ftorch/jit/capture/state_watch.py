@@ -1,4 +1,4 @@
-"""On what Python state a function depends, and what it changes, found out while it runs once.
+"""State tracking: on what Python state a function depends, and what it changes, found out while it runs once.
 
 While a program is captured, Python tells `Watch` of every function that is entered (``sys.setprofile``).
 For the user's own functions it notes what their code can read: globals, closures, and of the objects

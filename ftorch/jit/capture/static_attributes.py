@@ -1,4 +1,4 @@
-"""What Python objects hold, read without running code of theirs.
+"""Static attribute access: what Python objects hold, read without running code of theirs.
 
 ``isinstance``, ``getattr`` and ``hasattr`` ask a class's own ``__getattribute__``, ``__class__`` and properties; those
 of its metaclass, where the object is a class. The watch looks at objects that the user's code may never touch, so it

@@ -1,4 +1,4 @@
-"""Whose code runs: the user's, this package's, or that of Python's library, JAX and NumPy."""
+"""Skip rules: whose code runs: the user's, this package's, or that of Python's library, JAX and NumPy."""
 
 from __future__ import annotations
 

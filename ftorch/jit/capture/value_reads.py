@@ -1,4 +1,4 @@
-"""Captures that go on where the function looks at a value.
+"""Graph breaks at data-dependent values: captures go on where the function looks at a value.
 
 With ``fullgraph=True`` PyTorch captures what a look gives (`item`, `nonzero`, masks) as a part of the
 graph; it refuses what Python would decide by it (``if``). So does `LookingTrace`: the steps so far are run.

@@ -1,4 +1,4 @@
-"""The public calls that a function makes, as a graph: ``torch.sin``, ``operator.add``, ``x.sum()``.
+"""Function-level tracing: a function's public calls as a graph, ``torch.sin``, ``operator.add``, ``x.sum()``.
 
 While a `Recorder` is active it sees the functions that its thread calls by ``__torch_function__`` and the methods,
 operators and attributes of tensors by what stands in their place (`ftorch.fx._interception`). What cannot be said as a

@@ -1,4 +1,4 @@
-"""Where recorded calls come from in the user's code, and the names that it gives to what they return.
+"""Stack traces: where recorded calls come from in the user's code, and the names that it gives to what they return.
 
 PyTorch names a node after the first variable that its value is stored in, and says in ``node.meta`` which lines and
 modules it comes from. The variables are read off the frames of the user's functions, each time that a call is

@@ -1,4 +1,4 @@
-"""Graphs of recorded calls (`ftorch.jit.graphs.call_recorder`)."""
+"""FX graph construction from recorded calls (`ftorch.jit.graphs.call_recorder`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captured programs as ``fx.GraphModule``: to be read, and for backends to run."""
+"""FX graph modules of captured programs: to be read, and for backends to run."""
 
 from __future__ import annotations
 

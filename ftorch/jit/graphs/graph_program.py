@@ -1,4 +1,4 @@
-"""Captured calls for backends that are given a graph of public calls, as PyTorch's are.
+"""Custom backends: captured calls as graphs of public calls, as PyTorch's backends are given them.
 
 Other than an XLA program (`Captured`) it is run call by call: the backend's function makes the calls, on the
 tensors that the function would have read, so gradients, writes and random numbers are those of the calls.

@@ -1,4 +1,4 @@
-"""What is said of captures: ``TORCH_LOGS=recompiles,graph_breaks,graph_code`` and `set_logs`."""
+"""Logging of captures: ``TORCH_LOGS=recompiles,graph_breaks,graph_code`` and `set_logs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python numbers that a recorded function took from tensors: ``x.sum().item()``.
+"""Unbacked symbols: Python numbers that a recorded function took from tensors: ``x.sum().item()``.
 
 In the graph they are values like tensors. Asked what they are (by ``if``, ``range``, ``int``), they say
 so to the recorder: the graph would hold for one value only.

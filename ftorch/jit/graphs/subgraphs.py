@@ -1,4 +1,4 @@
-"""The programs that a function with breaks consists of, as PyTorch cuts them.
+"""Partitioning at graph breaks: the programs that a function with breaks consists of, as PyTorch cuts them.
 
 A function that is left for Python at some place is a program before and one behind it. Where that place
 is in a function that it calls, the caller's program ends at the call: the function called is compiled by

@@ -1,4 +1,4 @@
-"""Integers and sizes that vary from call to call become symbols of a backend's graph, as in PyTorch.
+"""Backed symbols: integers and sizes that vary from call to call are symbols of a backend's graph, as in PyTorch.
 
 A call is recorded with its numbers as they are. When a graph comes again that differs from an earlier one in integers
 alone, those that follow from what varied (arguments, sizes of inputs) are inputs of the next graph that the backend

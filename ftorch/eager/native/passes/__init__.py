@@ -1,1 +1,1 @@
-"""Passes over traced programs that put kernels of this package into them."""
+"""Compiler passes over traced programs: they put kernels of this package into them."""

@@ -1,4 +1,4 @@
-"""Elementwise steps behind a product that its call makes too, while the results are in the cache.
+"""Epilogue fusion: elementwise steps behind a product that its call makes too, while the results are in the cache.
 
 A bias, a rectifier and its gradient's mask, a residual or a factor: each would be a pass over memory.
 """

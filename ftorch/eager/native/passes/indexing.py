@@ -1,4 +1,4 @@
-"""Reads and sums by an index along one dimension (``rows.cpp``), and what else goes by an index that repeats.
+"""Gather and scatter-add along one dimension (``rows.cpp``), and what else goes by an index that repeats.
 
 Who picks or sums rows with `gather` and `scatter_add` expands the index to every element of the rows. XLA
 would look up each; it is read where it lies, or XLA gets the rows.

@@ -1,4 +1,4 @@
-"""A traced program as one list of steps: what inner functions compute stands where they are called."""
+"""Inlining: a traced program as one list of steps, where what inner functions compute stands where they are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that compute for long run beside Python: who waits for their results can be interrupted.
+"""Interruptible programs: those that compute for long run beside Python, so that who waits can be interrupted.
 
 XLA's client for the CPU runs a program in the thread that calls it where it counts fewer than a thousand operations on
 floats, and of a kernel's call it counts none. So one that is made of large products alone would keep Python, and its

@@ -1,4 +1,4 @@
-"""Elementwise steps with several results, as an optimizer's are, in one call (``groups.cpp``).
+"""Multi-output fusion: elementwise steps with several results, as an optimizer's, in one call (``groups.cpp``).
 
 XLA makes a pass over memory for each result, and reads there again what the others read.
 """

@@ -1,4 +1,4 @@
-"""Products of numbers of 16 bits and of int8, and convolutions of bfloat16, by kernels of this package."""
+"""Low-precision products of numbers of 16 bits and of int8, and convolutions of bfloat16, by kernels of this package."""
 
 from __future__ import annotations
 

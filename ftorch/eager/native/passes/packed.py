@@ -1,4 +1,4 @@
-"""Products with weights of eight and four bits (``packed.cpp``, ``dynamic.cpp``)."""
+"""Weight-only quantization: products with weights of eight and four bits (``packed.cpp``, ``dynamic.cpp``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs for the CPU with kernels of this package in the place of what XLA does badly there.
+"""The rewriting pass: kernels of this package take the place of what XLA does badly on the CPU.
 
 The pass works on a traced function: whoever wrote the operation (a kernel, a derivative, `vmap`), and
 inside whatever loop, it is found when its program is compiled.

@@ -1,4 +1,4 @@
-"""Results of XLA's programs that are those of single steps, bit by bit.
+"""Bitwise reproducibility: XLA's programs give the results of single steps, bit by bit.
 
 A step rounds its result and gives the same bits wherever it runs: on the host tier, by itself, or in a program of many. What
 XLA's compiler would change by fusing steps is kept from it: a product that a sum takes is not contracted with that, a

@@ -1,4 +1,4 @@
-"""Writes of one row into a part of a larger array, as a cache of keys and values gets one for each token.
+"""Dynamic update slices: one row into a part of a larger array, as a cache of keys and values gets for each token.
 
 Recorded are a part that is read, a copy of it with the row, and that copy put back into the whole. XLA makes both copies of
 the part in a loop over its elements. Put into the whole at once, the row is all that is written.

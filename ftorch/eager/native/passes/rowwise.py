@@ -1,4 +1,4 @@
-"""What goes row by row (``rowwise.cpp``): softmax and layer normalization, primitives of `ftorch.eager.kernels`, and sums."""
+"""Row-wise kernels (``rowwise.cpp``): softmax and layer normalization, primitives of `ftorch.eager.kernels`, and sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes along lines: cumulative functions, sorting, the largest elements (``lines.cpp``)."""
+"""Scans and sorts along lines: cumulative functions, sorting, the largest elements (``lines.cpp``)."""
 
 from __future__ import annotations
 

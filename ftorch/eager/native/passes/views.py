@@ -1,4 +1,4 @@
-"""What traced values are rearrangements of, so that kernels read them where they lie."""
+"""View analysis: what traced values are rearrangements of, so that kernels read them where they lie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums with a zero that the compiler knows: XLA's simplifier leaves them out, which makes ``-0. + 0.`` a minus zero.
+"""Signed zeros: XLA's simplifier leaves out sums with a known zero, which makes ``-0. + 0.`` a minus zero.
 
 The zero is one that the compiler does not know, so a program gives the sign that its steps give one by one.
 """
