@@ -269,10 +269,10 @@ class Collector:
     def _region(self, run) -> Callable:
         """A call of a compiled function is an event, until its results are there."""
         @functools.wraps(run)
-        def collect(captured, leaves, originals):
+        def collect(captured, *arguments):
             number = self._regions.setdefault(id(captured), len(self._regions))
             with self.event(f"Torch-Compiled Region: {number}/0", "op"):
-                results = run(captured, leaves, originals)
+                results = run(captured, *arguments)
                 _wait(pytree.tree_leaves(results))
             return results
 
