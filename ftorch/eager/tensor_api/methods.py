@@ -174,9 +174,10 @@ def is_set_to(self, tensor):
     if tensor.__class__ not in PLAIN and (result := asked("is_set_to", self, tensor)) is not NotImplemented:
         return result
     capture_trace.asks_place()
+    g, h = self._ftorch_geometry, tensor._ftorch_geometry
     return (
-        self._ftorch_storage is tensor._ftorch_storage and self._ftorch_geometry == tensor._ftorch_geometry
-        and self._ftorch_offset == tensor._ftorch_offset and not self._ftorch_geometry.bits  # PyTorch compares resolved copies
+        self._ftorch_storage is tensor._ftorch_storage and self._ftorch_offset == tensor._ftorch_offset
+        and g.shape == h.shape and g.stride == h.stride and not (g.bits or h.bits)  # PyTorch compares resolved copies
     )
 
 

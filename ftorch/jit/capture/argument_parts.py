@@ -165,7 +165,7 @@ def within(argument: Geometry, dense: Geometry, view: Geometry, offset: int):
         return None
     if not view.numel:
         return _like(view, (0,) * view.ndim, argument.bits), 0
-    axes = _axes(argument, dense)
+    axes = _axes(argument, dense) if argument.numel else None
     if axes is None:
         return None
     first = _coordinates(axes, offset)

@@ -10,12 +10,13 @@ import numpy as np
 from ...eager.autograd import backward as engine
 from ...eager.autograd import gradient_values, saved_tensors, tape
 from ...eager.autograd.derivative_kernels import Derived
-from ...eager.autograd.nodes import FREED, Node
+from ...eager.autograd.nodes import FREED, AccumulateGrad, Node
 from ...eager.call import op as _op
 from ...eager.call.op import dense_like, read
 from ...eager.core import device as _device
 from ...eager.core.registry import OPTIONAL_TENSOR
 from ...eager.memory.storage import Storage
+from ...eager.native.contexts import repeatable
 from ...eager.runtime import executor
 from ...eager.tensor import modes, wrap
 
@@ -65,28 +66,63 @@ def is_freed(t) -> bool:
     return False
 
 
-def _boundary(roots, started):
-    """The edges where a graph made since ``started`` ends: leaves, and older nodes."""
-    edges, seen, stack = {}, set(), []
-    for node, nr in roots:
-        if node.is_accumulate or node.sequence < started:
-            edges[(node, nr)] = None
-        else:
-            stack.append(node)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        for edge in node.edges:
-            if edge is None:
-                continue
-            target = edge[0]
-            if target.is_accumulate or target.sequence < started:
-                edges[edge] = None
-            else:
-                stack.append(target)
-    return list(edges)
+class _End(Node):
+    """Stands for an older node while a captured graph is differentiated: no gradient goes on from there (to another end,
+    perhaps), and no hook is called, which is when the gradient arrives."""
+
+    __slots__ = ("older", "width")
+
+    def __init__(self, older):
+        super().__init__()
+        self.older, self.width = older, older.width
+
+    def name(self):
+        return self.older.name()
+
+
+class _Ends:
+    """The edges where a graph made since ``started`` ends; within, nodes without edges and hooks are there.
+
+    Attributes:
+        edges: {an edge to a leaf, or an older node: that to its end}.
+        roots: the edges of the results.
+    """
+
+    def __init__(self, roots, started):
+        self.edges: dict[tuple, tuple] = {}
+        self._started, self._ends, self._nodes = started, {}, {}  # the nodes in between, with their edges
+        self.roots = [self._ended(edge) for edge in roots]
+        stack = [node for (node, _), own in zip(roots, self.roots) if own[0] is node]
+        while stack:
+            node = stack.pop()
+            if node not in self._nodes:
+                self._nodes[node] = node.edges
+                stack += [e[0] for e in node.edges if e is not None and self._ended(e) is e]
+
+    def _ended(self, edge):
+        node, nr = edge
+        if not (node.is_accumulate or node.sequence < self._started):
+            return edge
+        if edge not in self.edges:
+            end = self._ends.get(node)
+            if end is None:
+                end = self._ends[node] = AccumulateGrad(node.variable) if node.is_accumulate else _End(node)
+            self.edges[edge] = (end, nr)
+        return self.edges[edge]
+
+    def __enter__(self):
+        try:
+            for node, edges in self._nodes.items():
+                node.edges = tuple([e if e is None else self._ended(e) for e in edges])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    @repeatable
+    def __exit__(self, *_):
+        for node, edges in self._nodes.items():
+            node.edges = edges
 
 
 def differentiate(captured, wanting) -> Found:
@@ -99,25 +135,20 @@ def differentiate(captured, wanting) -> Found:
         storage.array = jax.ShapeDtypeStruct(storage.root.shape, storage.root.dtype.numpy)
         storages.append(storage)
         roots.append((engine.edge_of_output(t), wrap(storage)))
-    edges = _boundary([edge for edge, _ in roots], captured.started)
+    ends = _Ends([edge for edge, _ in roots], captured.started)
     older = {}
     for t, _ in sources.held:
         if t._ftorch_requires_grad and t._grad_fn is not None:
             older.setdefault(tape.edge_of(t), t)
     found_sources = []
-    for node, nr in edges:
+    for node, nr in ends.edges:
         t = node.variable if node.is_accumulate else older.get((node, nr))
         if t is None:
             raise captured.Unsupported("a result depends on a graph made outside")
         found_sources.append(sources.tensor(t))
-    hooks = [(node, node.tensor_hooks) for node, _ in edges]
-    for node, _ in hooks:
-        node.tensor_hooks = None  # they run when the gradients arrive there
-    try:
-        grads = engine.run(roots, retain_graph=False, create_graph=False, inputs=edges)
-    finally:
-        for node, registered in reversed(hooks):
-            node.tensor_hooks = registered
+    with ends:
+        roots = [(edge, g) for edge, (_, g) in zip(ends.roots, roots)]
+        grads = engine.run(roots, retain_graph=False, create_graph=False, inputs=list(ends.edges.values()))
     outgoing = []
     for g in grads:
         if g is None:

@@ -305,13 +305,15 @@ class Captured(CapturedCall):
                 kept, given, None if forward.places is None else forward.numbers(self.floats), finished)
             # From here on the program runs beside Python, if it is long enough.
             results = self.apply(leaves, originals, values, residual_inputs, inputs)
+            if leaves is not originals:
+                self._write_back(leaves, originals)
         except BaseException:
             if finished:  # what was given is used up: the call is made, whatever interrupted it
                 values = forward.results(finished[0])
                 self.apply(leaves, originals, values, residual_inputs, inputs)
+                if leaves is not originals:
+                    self._write_back(leaves, originals)
             raise
-        if leaves is not originals:
-            self._write_back(leaves, originals)
         if self.checks:
             self._check(values)
         return results

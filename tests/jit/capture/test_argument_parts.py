@@ -10,6 +10,7 @@ import torch as pytorch
 
 import ftorch
 from ftorch.jit.capture.argument_parts import within
+from ftorch.jit.capture.program import Captured
 
 PARTS = {
     "whole": lambda torch, b: b,
@@ -287,3 +288,38 @@ def test_places_in_a_dense_copy():
 
 def _positions(array, g, offset):
     return np.lib.stride_tricks.as_strided(array[offset:], g.shape, [s * array.itemsize for s in g.stride])
+
+
+COUNT = ftorch.zeros(1)
+
+
+def test_interrupted_calls_are_made_whole(monkeypatch):
+    """What the program computed is put into all its places: those of arguments that are parts, too."""
+
+    def function(x):
+        COUNT.add_(1)
+        return x.add_(1)
+
+    compiled = ftorch.compile(function)
+    compiled(ftorch.zeros(2, 3)[0])
+    write_back, calls = Captured._write_back, []
+
+    def interrupted(self, leaves, originals):
+        calls.append(None)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        write_back(self, leaves, originals)
+
+    monkeypatch.setattr(Captured, "_write_back", interrupted)
+    data = ftorch.zeros(2, 3)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(data[1])
+    assert (COUNT.tolist(), data.tolist()) == ([2.0], [[0.0] * 3, [1.0] * 3])
+
+
+def test_views_of_an_argument_without_elements():
+    """`as_strided` gives elements that are not the argument's."""
+    compiled = ftorch.compile(lambda x: x.as_strided((2,), (1,)) * 2)
+    for k in (0, 1, 2):
+        for x in (ftorch.arange(12.0).view(3, 4)[k:k], ftorch.arange(12.0)[k:k]):
+            assert compiled(x).tolist() == [2.0 * x.storage_offset(), 2.0 * x.storage_offset() + 2]
