@@ -224,6 +224,11 @@ def _parse(x, index):
     return view, advanced, last
 
 
+def _is_truth(view, dim):
+    """Whether the index of a dimension is a truth value, which has a new one."""
+    return [v for v in view if v is None or v.__class__ is tuple][dim] is None
+
+
 def _has_value(t):
     """Whether an index can become a number: not inside a transform or a JAX trace, but where a level has numbers of its own."""
     if t._ftorch_storage.error is not None:
@@ -431,9 +436,11 @@ def setitem(x, index, value):
             isinstance(value, TensorBase) and value.numel() == 1
         )
         recorded = modes.grad and (part._ftorch_requires_grad or getattr(value, "requires_grad", False))
-        if t.dtype.name == "bool" and is_number and isinstance(value, TensorBase):
-            value = value.to(part.dtype)  # one mask and one number: `masked_fill`, which casts
-        if dim == 0 and t.dtype.name == "bool" and is_number and not recorded and not special[0]:
+        of_dtype = not isinstance(value, TensorBase) or value.dtype is part.dtype
+        if t.dtype.name == "bool" and is_number and not of_dtype and not _is_truth(view, dim):  # `masked_fill`, which casts
+            loses = value.dtype.is_complex and not part.dtype.is_complex and not special[0]
+            value, of_dtype = value.item() if loses else value.to(part.dtype), True
+        if dim == 0 and t.dtype.name == "bool" and is_number and of_dtype and not recorded and not special[0]:
             mask = t.reshape((*t.shape, *[1] * (part.ndim - t.ndim)))
             if isinstance(value, TensorBase):
                 value = value.reshape(())
@@ -466,6 +473,8 @@ def _value_tensor(value, x):
         kind = type(value)
         name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
         raise TypeError(f"can't assign a {name} to a torch.{x.dtype.scalar_name}Tensor")
+    if isinstance(value, complex):  # which `tensor` does not take for other dtypes
+        return api.full((), value, dtype=x.dtype, device=x.device)
     return api.tensor(value, dtype=x.dtype, device=x.device)
 
 

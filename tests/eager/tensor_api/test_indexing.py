@@ -136,3 +136,21 @@ def test_what_is_assigned_to_itself_counts_a_write():
         x[1:3] = x[1:3]
         versions.append((x._version, x.tolist()))
     assert versions[0] == versions[1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_dtypes_of_numbers_that_are_assigned_through_masks(dtype):
+    """Masks cast a number, truth values do not, and complex numbers are not made real."""
+    found = []
+    for t in (torch, ftorch):
+        masks = t.tensor([True, False]), t.tensor(True), t.tensor(False), (0, t.tensor(True)), (None, t.tensor([True, False]))
+        values = t.tensor(1 + 2j), t.tensor(3.5, dtype=t.float64), t.tensor([2.5]), t.tensor(7), t.tensor(True), 1 + 2j, 3
+        for mask in masks:
+            for value in values:
+                x = t.arange(6).view(2, 3).to(getattr(t, dtype))
+                try:
+                    x[mask] = value
+                    found.append(x.tolist())
+                except RuntimeError as error:
+                    found.append(str(error))
+    assert found[: len(found) // 2] == found[len(found) // 2 :]
