@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import inspect
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from typing import (  # noqa: F401, UP035
     get_origin,
 )
 
+from .eager.native.contexts import contextmanager
 from .futures import Future  # noqa: F401
 from .jit import export, ignore, is_scripting, unused  # noqa: F401
 from .jit import isinstance as _isinstance  # noqa: F401
@@ -227,7 +227,7 @@ def _extract_tensors(obj) -> list:
     return extractor.tensors
 
 
-@contextlib.contextmanager
+@contextmanager
 def _disable_emit_hooks():
     """Does nothing: there are no hooks of emitting."""
     yield

@@ -6,7 +6,6 @@ A repository says in its ``hubconf.py`` which models it offers. One that is writ
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import os
@@ -17,6 +16,8 @@ import tempfile
 import urllib.request
 import zipfile
 from urllib.parse import urlparse
+
+from .eager.native.contexts import contextmanager
 
 __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
@@ -144,7 +145,7 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
 _REPOSITORY = re.compile(r"([^/:]+)/([^/:]+)(?::(.+))?")
 
 
-@contextlib.contextmanager
+@contextmanager
 def _in_path(folder):
     sys.path.insert(0, folder)
     try:

@@ -17,6 +17,7 @@ from .eager.dispatch.overrides import (
     TorchFunctionMode,
     resolve_name,
 )
+from .eager.native.contexts import contextmanager
 from .eager.tensor import Tensor, modes
 
 __all__ = [
@@ -259,7 +260,7 @@ def _pop_mode():
     return mode
 
 
-@contextlib.contextmanager
+@contextmanager
 def _pop_mode_temporarily():
     """Within, the innermost mode sees no calls; gives it."""
     outer = modes.function_modes
@@ -270,7 +271,7 @@ def _pop_mode_temporarily():
         modes.function_modes = outer
 
 
-@contextlib.contextmanager
+@contextmanager
 def enable_reentrant_dispatch():
     """Within a ``__torch_dispatch__``, calls would go through all of the dispatcher: they do anyway."""
     yield

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import warnings
 from collections.abc import Iterable, Iterator
 
 from .eager.call.hooks import hooks
 from .eager.core import device as _device
+from .eager.native.contexts import contextmanager, putting_back
 from .eager.sampling import generator as _generators
 from .eager.sampling.generator import Generator, default_generator
 from .eager.tensor import Tensor
@@ -62,7 +62,7 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
-@contextlib.contextmanager
+@contextmanager
 def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str = "fork_rng",
              _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:
     """Inside the block random numbers may be drawn, after it the generators are as before.
@@ -98,12 +98,13 @@ def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str
         devices = range(count)
     where = [_device.device(kind, d) if isinstance(d, int) else _device.device(d) for d in devices]
     kept = [default_generator, *map(_generators.default_generator_of, where)]
-    states = [g.state() for g in kept]
-    try:
+    with putting_back(_load_states, kept, [g.state() for g in kept]):
         yield
-    finally:
-        for generator, state in zip(kept, states, strict=True):
-            generator.load_state(state)
+
+
+def _load_states(generators, states):
+    for generator, state in zip(generators, states, strict=True):
+        generator.load_state(state)
 
 
 def thread_safe_generator() -> Generator | None:

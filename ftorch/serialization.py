@@ -13,7 +13,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import IO, Any
 
 import numpy as np
@@ -54,6 +54,7 @@ from ._serialization.pickling import (
 )
 from ._serialization.record_files import PyTorchFileReader, PyTorchFileWriter
 from ._utils import unread, validate_sparse
+from .eager.native.contexts import contextmanager
 
 __all__ = [
     "LoadEndianness",

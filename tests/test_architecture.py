@@ -72,6 +72,17 @@ def test_private_names_of_jax_are_in_one_module():
     assert found <= {"eager/core/jax_internals.py"}
 
 
+CONTEXTS = "eager/native/contexts.py"
+# What only tests, tools of the command line and processes that watch others use.
+OTHER_CONTEXTS = ("testing/", "utils/benchmark/", "distributed/elastic/", "_toplevel/startup.py")
+
+
+def test_contexts_of_generators_are_those_that_an_interrupt_leaves_at_once():
+    other = re.compile(r"contextlib\.contextmanager|^from contextlib import .*\bcontextmanager", re.MULTILINE)
+    found = {p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py") if other.search(p.read_text())} - {CONTEXTS}
+    assert {name for name in found if not name.startswith(OTHER_CONTEXTS)} == set()
+
+
 MOST = 25
 PYTORCH = find_spec("torch")
 CODE = (".py", ".cpp", ".h", ".inc")

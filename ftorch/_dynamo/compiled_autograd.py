@@ -13,7 +13,6 @@ before gets the graph that was compiled then, whatever its sizes are.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import heapq
 import itertools
@@ -31,6 +30,7 @@ from ..eager.autograd import (
     tape,
 )
 from ..eager.call.op import call
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace
 from ..fx import Graph, GraphModule
 from ..jit.compiled_function import Compiled
@@ -425,7 +425,7 @@ class AutogradCompilerInstance:
         return None if walk.result is None else list(found)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _switched(compiler):
     global compiled_autograd_enabled
     outer, before = engine.final.compiler, compiled_autograd_enabled

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import sys
 import warnings
+
+from ..eager.native.contexts import contextmanager, putting_back
 
 counters: collections.defaultdict = collections.defaultdict(collections.Counter)
 warn_once_cache: set[str] = set()
@@ -30,17 +31,17 @@ def is_compile_supported(device_type) -> bool:
     return device_type in ("cpu", "cuda", "tpu")
 
 
-@contextlib.contextmanager
+@contextmanager
 def disable_cache_limit():
     """Within it functions are compiled anew as often as calls ask for it."""
     from . import config
 
-    before = config.recompile_limit, config.accumulated_recompile_limit
-    config.recompile_limit = config.accumulated_recompile_limit = sys.maxsize
-    try:
+    def put_back(single, together):
+        config.recompile_limit, config.accumulated_recompile_limit = single, together
+
+    with putting_back(put_back, config.recompile_limit, config.accumulated_recompile_limit):
+        put_back(sys.maxsize, sys.maxsize)
         yield
-    finally:
-        config.recompile_limit, config.accumulated_recompile_limit = before
 
 
 def ifdynstaticdefault(count1, count2):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+from ..eager.native.contexts import contextmanager
 
 
-@contextlib.contextmanager
+@contextmanager
 def _disable_aten_to_metadata_assertions():
     """Inside, conversions are exported without assertions of what they convert, which programs here never have."""
     yield

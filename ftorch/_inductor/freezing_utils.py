@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
+
+from ..eager.native.contexts import contextmanager, putting_back
 
 _active: contextvars.ContextVar[bool] = contextvars.ContextVar("freezing", default=False)
 
@@ -12,14 +13,12 @@ def _freezing_active() -> bool:
     return _active.get()
 
 
-@contextlib.contextmanager
+@contextmanager
 def enter_freezing():
     """Inside, parameters become constants."""
-    before = _active.set(True)
-    try:
+    with putting_back(_active.set, _active.get()):
+        _active.set(True)
         yield
-    finally:
-        _active.reset(before)
 
 
 def record_has_frozen_params(gm) -> None:

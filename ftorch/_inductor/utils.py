@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from typing import TypeVar
 import ftorch as torch
 
 from .._toplevel import startup
+from ..eager.native.contexts import contextmanager
 from ..utils._ordered_set import OrderedSet  # noqa: F401
 
 GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]  # the types of accelerators
@@ -36,7 +36,7 @@ clear_on_fresh_inductor_cache = clear_on_fresh_cache
 _registered: list = []
 
 
-@contextlib.contextmanager
+@contextmanager
 def fresh_cache(cache_entries: dict | None = None, dir: str | None = None, delete: bool = True):
     """Compiles everything anew within the context, into a folder of its own.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -11,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..eager.native.contexts import contextmanager
 from ..jit.graphs.logs import set_logs
 
 __all__ = [
@@ -140,7 +140,7 @@ def user_warning_filter(message, category, filename, lineno, file=None, line=Non
     return category is not UserWarning
 
 
-@contextlib.contextmanager
+@contextmanager
 def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Iterator[None]:
     """Shows those warnings only for which a function of ``warnings.showwarning``'s arguments is true.
 

@@ -12,11 +12,11 @@ import os
 import secrets
 import struct
 import zipfile
-from contextlib import contextmanager
 
 import numpy as np
 
 from .._arrays import aligned_empty
+from ..eager.native.contexts import contextmanager
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # the lengths of name and extra field end it
 _READER = "PytorchStreamReader failed"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 
 from ..eager.call.op import hooks
+from ..eager.native.contexts import contextmanager
 
 _NAMES = ("DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "record_function")
 
@@ -104,13 +104,13 @@ class profile:
         return repr(self) if self._profile is None else self.table()
 
 
-@contextlib.contextmanager
+@contextmanager
 def emit_nvtx(enabled: bool = True, record_shapes: bool = False):
     """Does nothing: JAX emits ranges for NVIDIA's profiler by itself."""
     yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def emit_itt(enabled: bool = True, record_shapes: bool = False):
     """Does nothing: Intel's profiler sees JAX's ranges."""
     yield

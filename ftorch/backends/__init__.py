@@ -6,11 +6,11 @@ the others are remembered for the programs that set and restore them.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import types
 
 from .._alias import canonical
+from ..eager.native.contexts import contextmanager, putting_back
 
 _frozen = [False]
 
@@ -25,7 +25,7 @@ def flags_frozen() -> bool:
     return _frozen[0]
 
 
-@contextlib.contextmanager
+@contextmanager
 def allow_nonbracketed_mutation():
     """Flags can be set within the context."""
     former, _frozen[0] = _frozen[0], False
@@ -94,21 +94,22 @@ class Flags(types.ModuleType):
                 setattr(self, name, value)
         return before
 
-    @contextlib.contextmanager
+    @contextmanager
     def flags(self, **values):
         """Sets flags inside a ``with`` block."""
         unknown = set(values) - set(self._flags) - ({"fp32_precision"} if "_precision" in self.__dict__ else set())
         if unknown:
             raise TypeError(f"flags() got an unexpected keyword argument '{unknown.pop()}'")
         before = {name: getattr(self, name) for name in {*self._flags, *values}}
-        with allow_nonbracketed_mutation():
-            self.set_flags(**values)
-        try:
-            yield
-        finally:
+        with putting_back(self._put_back, before):
             with allow_nonbracketed_mutation():
-                for name, value in before.items():
-                    setattr(self, name, value)
+                self.set_flags(**values)
+            yield
+
+    def _put_back(self, values):
+        with allow_nonbracketed_mutation():
+            for name, value in values.items():
+                setattr(self, name, value)
 
 
 def make_flags(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ..eager.core.device import jax_devices
+from ..eager.native.contexts import contextmanager, putting_back
 from ..eager.surface import settings as _settings
 from .precision import Precision
 
@@ -130,17 +129,14 @@ def is_flash_attention_available() -> bool:
     return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """Sets which forms of attention may be chosen inside the block."""
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
-    )
-    try:
+    with putting_back(_attention.update, dict(_attention)):
+        _attention.update(
+            flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
+        )
         yield {}
-    finally:
-        _attention.update(before)
 
 
 _preferred = {"linalg": "default", "blas": "default"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from ..eager.native.contexts import contextmanager, putting_back
 
 __all__ = ["flags", "is_available", "set_flags"]
 
@@ -21,11 +21,9 @@ def set_flags(_enabled_now: bool) -> tuple[bool]:
     return before
 
 
-@contextlib.contextmanager
+@contextmanager
 def flags(enabled: bool = False):
     """Sets the switch for a block."""
-    before = set_flags(enabled)
-    try:
+    with putting_back(set_flags, *_enabled):
+        set_flags(enabled)
         yield
-    finally:
-        set_flags(*before)

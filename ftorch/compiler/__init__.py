@@ -10,7 +10,7 @@ import numpy as np
 
 from .._dynamo.backends import get_default_backend, set_default_backend
 from .._dynamo.backends import list_backends as _list_backends
-from ..eager.native.contexts import repeatable
+from ..eager.native.contexts import contextmanager, repeatable
 from ..eager.runtime import capture_trace
 from ..eager.tensor import TensorBase, modes
 from ..jit.compiled_function import Compiled
@@ -111,7 +111,7 @@ def assume_constant_result(fn):
     return function
 
 
-@contextlib.contextmanager
+@contextmanager
 def _unrecorded():
     """Within, no graph is made of what is called; gives a function from what is traced to its values."""
     from ..fx.experimental.proxy_tensor import Traced, TraceLevel

@@ -6,7 +6,6 @@ a program loses nothing by that, and raise where it would.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import pickle
 import threading
@@ -14,6 +13,7 @@ import threading
 import jax
 
 from ..eager.core import device as _device
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import executor
 from .index import device_index
 from .memory import memory_stats
@@ -119,7 +119,7 @@ def caching_allocator_enable(value: bool = True) -> None:
     """Does nothing: whether XLA keeps freed memory is set by ``XLA_PYTHON_CLIENT_ALLOCATOR`` before JAX starts."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def caching_allocator_disabled():
     """A block without effect, see `caching_allocator_enable`."""
     yield
@@ -202,7 +202,7 @@ class MemPool:
         return []
 
 
-@contextlib.contextmanager
+@contextmanager
 def use_mem_pool(pool, device=None):
     """A block without effect: XLA's pool is used."""
     yield

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 import jax
+
+from ..eager.native.contexts import contextmanager
 
 _open = threading.local()
 
@@ -52,7 +53,7 @@ def range_end(range_id: int) -> None:
         annotation.__exit__(None, None, None)
 
 
-@contextlib.contextmanager
+@contextmanager
 def range(msg: str, *args, **kwargs):
     """A range for a ``with`` block; ``msg`` is formatted with the arguments."""
     range_push(msg.format(*args, **kwargs))

@@ -5,7 +5,7 @@ JAX's profiler takes its place: ``jax.profiler.trace``, and `torch.profiler`.
 
 from __future__ import annotations
 
-import contextlib
+from ..eager.native.contexts import contextmanager
 
 __all__ = ["init", "profile", "start", "stop"]
 
@@ -29,7 +29,7 @@ def stop():
     _init()
 
 
-@contextlib.contextmanager
+@contextmanager
 def profile():
     """`start` and `stop` around a block."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from functools import wraps
 
@@ -10,6 +9,7 @@ from typing_extensions import deprecated
 
 import ftorch as torch
 
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace
 from . import _options as options
 from ._groups import get_group_rank, group_of, is_outside
@@ -392,7 +392,7 @@ class _CoalescingManager:
             work.wait()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _coalescing_manager(group=None, device=None, async_ops=False):
     """Within, collectives start without waiting; behind it all are done, or its value waits for them."""
     manager = _CoalescingManager()

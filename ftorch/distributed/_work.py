@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import sys
 import threading
@@ -10,6 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from ..eager.native.contexts import contextmanager
 from ..futures import Future
 from ._store import seconds
 
@@ -247,7 +247,7 @@ named = (
 )  # `title`: what profiles call this thread's collectives instead of their own names
 
 
-@contextlib.contextmanager
+@contextmanager
 def record_comm(name: str):
     """Within, profiles show this thread's collectives under a name (``torch.distributed.record_comm``)."""
     before, named.title = getattr(named, "title", None), name

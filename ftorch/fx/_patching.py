@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 from typing import Any, NamedTuple
 
+from ..eager.native.contexts import contextmanager, putting_back
 from ..nn import Module
 from .proxy import proxies_in
 
@@ -158,20 +158,26 @@ class _Patcher:
 CURRENT_PATCHER: _Patcher | None = None
 
 
-@contextlib.contextmanager
+@contextmanager
 def _new_patcher():
     """A `_Patcher` that is the current one within the context."""
-    global CURRENT_PATCHER
-    former, CURRENT_PATCHER = CURRENT_PATCHER, _Patcher()
-    own = CURRENT_PATCHER
-    try:
+    own = _Patcher()
+    with putting_back(_end_patcher, own, CURRENT_PATCHER):
+        _set_patcher(own)
         yield own
-    finally:
-        own.revert_all_patches()
-        CURRENT_PATCHER = former
 
 
-@contextlib.contextmanager
+def _set_patcher(patcher):
+    global CURRENT_PATCHER
+    CURRENT_PATCHER = patcher
+
+
+def _end_patcher(patcher, former):
+    patcher.revert_all_patches()
+    _set_patcher(former)
+
+
+@contextmanager
 def _maybe_revert_all_patches():
     """Without what the current patcher has put in place."""
     current = CURRENT_PATCHER

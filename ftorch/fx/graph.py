@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..eager.native.contexts import contextmanager
 from . import _targets
 from ._codegen import (
     CodeGen,
@@ -407,7 +407,7 @@ class Graph:
         previous = getattr(self, "_transform_code", None)
         self._transform_code = make_transformer(previous)
 
-        @contextlib.contextmanager
+        @contextmanager
         def restored():
             try:
                 yield

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 from collections.abc import Iterator
 from typing import Any
 
+from ..eager.native.contexts import contextmanager, putting_back
 from ._node_source import NodeSource, NodeSourceAction
 
 _preserving = [False]
@@ -19,20 +19,21 @@ def has_preserved_node_meta() -> bool:
     return _preserving[0]
 
 
-@contextlib.contextmanager
+def _put_back(preserving, current):
+    _preserving[0] = preserving
+    _current.clear()
+    _current.update(current)
+
+
+@contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
     """Inside, nodes made while a graph is interpreted take over the interpreted node's ``meta``."""
-    before, saved = _preserving[0], dict(_current)
-    _preserving[0] = enable
-    try:
+    with putting_back(_put_back, _preserving[0], dict(_current)):
+        _preserving[0] = enable
         yield
-    finally:
-        _preserving[0] = before
-        _current.clear()
-        _current.update(saved)
 
 
-@contextlib.contextmanager
+@contextmanager
 def annotate(annotation: dict[str, Any]) -> Iterator[None]:
     """Inside, nodes have ``meta["custom"]`` with these entries."""
     before = _current.get("custom")
@@ -73,19 +74,15 @@ def format_stack() -> list[str]:
     return [trace] if trace else []
 
 
-@contextlib.contextmanager
+@contextmanager
 def set_current_meta(node, pass_name: str = "") -> Iterator[None]:
     """Inside, the ``meta`` of a node is the current one."""
     if not _preserving[0] or not node.meta:
         yield
         return
-    saved = dict(_current)
-    _current.update(copy.copy(node.meta))
-    try:
+    with putting_back(_put_back, _preserving[0], dict(_current)):
+        _current.update(copy.copy(node.meta))
         yield
-    finally:
-        _current.clear()
-        _current.update(saved)
 
 
 def get_current_meta() -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 from ..eager.call.op import hooks
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
-from ..eager.native.contexts import repeatable
+from ..eager.native.contexts import contextmanager, repeatable
 
 
 class _Local(threading.local):
@@ -68,7 +67,7 @@ def is_compiling() -> bool:
 hooks.is_compiling = is_compiling
 
 
-@contextlib.contextmanager
+@contextmanager
 def compiling():
     """Within, `is_compiling` says so, and compiled functions are part of what is captured."""
     local.depth = local.depth + 1
@@ -78,7 +77,7 @@ def compiling():
         local.depth -= 1
 
 
-@contextlib.contextmanager
+@contextmanager
 def not_compiling():
     """Within, code runs in Python, whatever is being captured around it."""
     outer, local.depth = local.depth, 0

@@ -7,7 +7,6 @@ transforms, `compile`, FX and JAX's transformations.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 import warnings
@@ -17,6 +16,7 @@ from .. import _ops
 from .._alias import is_own
 from .._ops import OpOverload
 from ..eager.core.registry import OVERLOADS
+from ..eager.native.contexts import contextmanager
 from . import _fake, _keys, _operators
 from ._custom_op import _DEFINED, CustomOpDef, custom_op, parse, split_name
 from ._derivatives import Formula
@@ -232,7 +232,7 @@ def _warn_override(op, key, old, new):
     )
 
 
-@contextlib.contextmanager
+@contextmanager
 def _scoped_library(*args, **kwargs):
     """A `Library` whose registrations end with the ``with`` block."""
     lib = Library(*args, **kwargs)

@@ -1,8 +1,8 @@
 """``torch.mps.profiler``: of no device."""
 
-import contextlib
 
 from .._toplevel.absent_device import functions
+from ..eager.native.contexts import contextmanager
 
 __all__ = [
     "is_capturing_metal", "is_metal_capture_enabled", "metal_capture", "profile", "start", "stop",
@@ -23,14 +23,14 @@ def is_metal_capture_enabled() -> bool:
     return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def profile(mode: str = "interval", wait_until_completed: bool = False):
     """Raises RuntimeError: there is no such device."""
     start(mode, wait_until_completed)
     yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def metal_capture(fname: str):
     """Raises RuntimeError: there is no such device."""
     start(fname)

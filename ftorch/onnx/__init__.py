@@ -6,12 +6,12 @@ nodes (the files ``_ops_*.py``).
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import os
 import warnings
 from typing import Any
 
+from ..eager.native.contexts import contextmanager
 from ..export import ExportedProgram
 from ..export import export as export_program
 from ..export.dynamic_shapes import Dim
@@ -54,7 +54,7 @@ class OperatorExportTypes(enum.Enum):
     ONNX_FALLTHROUGH = 3
 
 
-@contextlib.contextmanager
+@contextmanager
 def select_model_mode_for_export(model, mode):
     """A module in the mode that a `TrainingMode` says, inside."""
     if not isinstance(model, Module) or mode in (None, TrainingMode.PRESERVE):

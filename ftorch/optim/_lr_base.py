@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import types
-from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
 from ..eager.core.user_warnings import warn_user
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from .optimizer import Optimizer

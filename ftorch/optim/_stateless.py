@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager
 from itertools import islice
 
+from ..eager.native.contexts import contextmanager, putting_back
 from ..eager.tensor import Tensor
 
 _NAME = "swap_in_optimizer_params_and_state"
@@ -101,8 +101,7 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
         RuntimeError: the state does not fit the optimizer.
     """
     state, prepared = _prepare(optimizer, swapin_parameters, swapin_optim_state)
-    old_state, old_groups = optimizer.state, [dict(g) for g in optimizer.param_groups]
-    try:
+    with putting_back(_put_back, optimizer, optimizer.state, [dict(g) for g in optimizer.param_groups]):
         new_state = defaultdict(dict)
         for group, new, numbers in prepared:
             group.update(new)
@@ -110,8 +109,10 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
                 new_state[p] = dict(state.get(number, {}))
         optimizer.state = new_state
         yield
-    finally:
-        for group, old in zip(optimizer.param_groups, old_groups, strict=True):
-            group.clear()
-            group.update(old)
-        optimizer.state = old_state
+
+
+def _put_back(optimizer, state, groups):
+    for group, old in zip(optimizer.param_groups, groups, strict=True):
+        group.clear()
+        group.update(old)
+    optimizer.state = state

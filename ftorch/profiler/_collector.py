@@ -26,6 +26,7 @@ from ..eager.autograd import backward
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core import places
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import executor, program
 from ..eager.runtime.plan import Plan
 from ..eager.tensor import TensorBase
@@ -180,7 +181,7 @@ class Collector:
         for handle in self._handles:
             handle.remove()
 
-    @contextlib.contextmanager
+    @contextmanager
     def event(self, name, category, shapes=(), **args):
         """An event around what is done inside."""
         made = self.open(name, category, shapes, **args)
@@ -214,7 +215,7 @@ class Collector:
 
         return collect
 
-    @contextlib.contextmanager
+    @contextmanager
     def _around(self, name, operands):
         """An op's event: that of the function of the same name, if it is in one."""
         stack = self._stack()

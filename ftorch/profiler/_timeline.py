@@ -6,7 +6,6 @@ engine's: traces that run (``ftorch::program``) and kernels that are called with
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import shutil
@@ -19,6 +18,7 @@ import jax
 
 from ..eager.core.places import own_file
 from ..eager.native import numpy_calls
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import executor, program
 
 PAGE = Path(own_file("profiler/timeline.html"))
@@ -48,7 +48,7 @@ class Span(NamedTuple):
     module: str = ""
 
 
-@contextlib.contextmanager
+@contextmanager
 def recording(spans: list[Span], details: bool = False):
     """What runs inside is appended to ``spans`` when it is over, sorted by thread and start.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 import jax
+
+from ..eager.native.contexts import contextmanager
 
 _local = threading.local()
 
@@ -40,7 +41,7 @@ def mark(msg: str) -> None:
     range_pop()
 
 
-@contextlib.contextmanager
+@contextmanager
 def range(msg, *args, **kwargs):
     """A range around what is done inside."""
     range_push(msg.format(*args, **kwargs))

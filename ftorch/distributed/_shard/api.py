@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import ftorch as torch
 
+from ...eager.native.contexts import contextmanager
 from .. import distributed_c10d as dist
 from .sharded_tensor import ShardedTensor
 from .sharded_tensor.api import groups

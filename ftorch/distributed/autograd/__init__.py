@@ -8,11 +8,12 @@ contributions add up in the contexts of the processes, never in ``grad``.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 
 import ftorch as torch
+
+from ...eager.native.contexts import contextmanager
 
 __all__ = ["backward", "context", "get_gradients", "is_available"]
 
@@ -74,7 +75,7 @@ def _attach(agent) -> None:
                     if t.requires_grad:
                         found.received[id(t)] = t, source, (note[1], note[2]), i
 
-    @contextlib.contextmanager
+    @contextmanager
     def within(made, described):
         tensors, note, source = described
         kept = getattr(_local, "context", None)

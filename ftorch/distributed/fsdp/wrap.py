@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from ftorch import nn
+
+from ...eager.native.contexts import contextmanager, putting_back
 
 __all__ = [
     "CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy",
@@ -117,7 +117,7 @@ def _recursive_wrap(module, auto_wrap_policy, wrapper_cls, ignored_modules, igno
 _enabled: list = []
 
 
-@contextlib.contextmanager
+@contextmanager
 def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
     """Within, `wrap` wraps modules in a class with some options.
 
@@ -133,11 +133,9 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
         raise NotImplementedError(
             "You are already within an autowrap context and we currently do not supported nested autowrap."
         )
-    _enabled.append((wrapper_cls, wrapper_kwargs))
-    try:
+    with putting_back(_enabled.clear):
+        _enabled.append((wrapper_cls, wrapper_kwargs))
         yield
-    finally:
-        _enabled.pop()
 
 
 def wrap(module, **wrap_overrides):

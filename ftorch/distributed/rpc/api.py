@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import pickle
 import threading
 
+from ...eager.native.contexts import contextmanager
 from ...futures import Future
 from . import _rref
 from ._agent import Agent, Deferred, WorkerInfo
@@ -199,7 +199,7 @@ def remote(to, func, args=None, kwargs=None, timeout: float = UNSET_RPC_TIMEOUT)
 _waiting = threading.local()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _wait_all():
     """Waits, at its end, for all `rpc_async` that were called within."""
     _waiting.futures = []

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import types
+from typing import Any
 
 import jax
 import numpy as np
@@ -467,25 +468,34 @@ def on_host(array) -> np.ndarray:
 forking.waits += [_wait_for_results, _wait_for_backends]
 
 
-@contextlib.contextmanager
-def without_cache():
+class without_cache:  # noqa: N801
     """Within, nothing is taken from the folder of compiled programs: an executable for the CPU that comes from there lacks
     the object code that serializing it again needs. JAX remembers whether there is a folder, so a setting would not do for
     one of JAX's; where a version of JAX keeps that otherwise, it is used, and such an executable fails when it is called."""
-    try:
-        from jax._src import compilation_cache as cache
 
-        before = cache._cache_checked, cache._cache_used
-        cache._cache_checked, cache._cache_used = True, False
-    except (ImportError, AttributeError):
-        cache, before = None, None
-    _own.without_cache = True
-    try:
-        yield
-    finally:
+    def __init__(self):
+        self._cache: Any = None
+
+    def __enter__(self):
+        try:
+            from jax._src import compilation_cache as cache
+
+            self._before = cache._cache_checked, cache._cache_used
+            self._cache = cache
+        except (ImportError, AttributeError):
+            cache = None
+        try:
+            if cache is not None:
+                cache._cache_checked, cache._cache_used = True, False
+            _own.without_cache = True
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):  # may be called once more, see `ftorch.eager.native.contexts`
         _own.without_cache = False
-        if cache is not None:
-            cache._cache_checked, cache._cache_used = before
+        if self._cache is not None:
+            self._cache._cache_checked, self._cache._cache_used = self._before
 
 
 def scan_counts(params) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import warnings
 
@@ -27,18 +26,31 @@ class _InQuietThreads(Warning, metaclass=_OfQuietThreads):
 _IGNORED = ("ignore", None, _InQuietThreads, None, 0)
 
 
-@contextlib.contextmanager
-def quiet():
+class quiet:  # noqa: N801
     """Without warnings in the calling thread.
 
     The filter is put there by hand: `warnings.catch_warnings` makes Python forget, everywhere, what it has said once.
     """
-    filters: list = warnings.filters  # type: ignore[assignment]
-    filters.insert(0, _IGNORED)
-    _own.depth += 1
-    try:
-        yield
-    finally:
-        _own.depth -= 1
-        with contextlib.suppress(ValueError):
-            filters.remove(_IGNORED)  # one of them, in one instruction: other threads change the list, too
+
+    __slots__ = ("_depth", "_is_there")
+
+    def __enter__(self):
+        self._depth, self._is_there = _own.depth, False
+        filters: list = warnings.filters  # type: ignore[assignment]
+        try:
+            _own.depth = self._depth + 1
+            self._is_there = True
+            filters.insert(0, _IGNORED)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):  # may be called once more, see `ftorch.eager.native.contexts`
+        filters: list = warnings.filters  # type: ignore[assignment]
+        _own.depth = self._depth
+        if self._is_there:
+            self._is_there = False
+            try:
+                filters.remove(_IGNORED)  # one of them, in one instruction: other threads change the list, too
+            except ValueError:  # somebody has put other filters in place
+                pass

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..core import callback_errors, jax_internals
 from ..core.device import device
+from ..core.suppressed_warnings import quiet
 from . import module
 
 
@@ -23,7 +24,8 @@ def repeatable(function) -> Any:
     return function if module is None else module.repeated(function)
 
 
-device.__exit__ = repeatable(device.__exit__)
+for _context in (device, quiet, jax_internals.without_cache):  # of the layer below
+    _context.__exit__ = repeatable(_context.__exit__)
 
 
 class _OfGenerator(contextlib._GeneratorContextManager):
@@ -40,6 +42,23 @@ class _OfGenerator(contextlib._GeneratorContextManager):
     @repeatable
     def __exit__(self, *error):
         return contextlib._GeneratorContextManager.__exit__(self, *error)
+
+
+class putting_back:  # noqa: N801
+    """Calls a function on leaving; once more where it was interrupted. What a generator does behind its ``yield`` is done
+    once: where it is more than to set one attribute, an interrupt would skip the rest."""
+
+    __slots__ = ("_function", "_operands")
+
+    def __init__(self, function, *operands):
+        self._function, self._operands = function, operands
+
+    def __enter__(self):
+        return self
+
+    @repeatable
+    def __exit__(self, *_):
+        self._function(*self._operands)
 
 
 _P, _T = ParamSpec("_P"), TypeVar("_T")

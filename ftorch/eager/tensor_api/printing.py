@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..core import device as _device
 from ..core import dtype as _dtype
+from ..native.contexts import contextmanager, putting_back
 
 
 @dataclasses.dataclass
@@ -66,15 +66,12 @@ def get_printoptions() -> dict:
     return dict(vars(PRINT_OPTS))
 
 
-@contextlib.contextmanager
+@contextmanager
 def printoptions(**options):
     """`set_printoptions` for the time of a ``with`` block."""
-    before = get_printoptions()
-    set_printoptions(**options)
-    try:
+    with putting_back(vars(PRINT_OPTS).update, get_printoptions()):
+        set_printoptions(**options)
         yield
-    finally:
-        set_printoptions(**before)
 
 
 # --- numbers ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import threading
 import types
 
 from ..._alias import is_own
-from ...eager.native.contexts import repeatable
+from ...eager.native.contexts import contextmanager, putting_back, repeatable
 from ...eager.tensor import TensorBase
 from . import purity
 from .code_names import EVERYTHING, NOTHING
@@ -251,7 +251,7 @@ class Watch(Reachable):
         """Whether a function was made by one that ran."""
         return id(function) not in self.known and any(function.__code__ in maker.co_consts for maker in self._entered)
 
-    @contextlib.contextmanager
+    @contextmanager
     def trial(self):
         """Within, the user's code runs only to see what it does: what it changes is put back afterwards.
 
@@ -260,17 +260,18 @@ class Watch(Reachable):
         changed: list[str] = []
         inner = Watch(_Tried(changed))
         inner._entered = set(self._entered)
-        try:
-            with inner:
-                yield changed
-        finally:
-            places, containers = inner.changes()
-            for place, _ in places:
-                place.set(place.value)
-            for container, before, _ in containers:
-                restore(container, before)
-            changed += [p.name for p, _ in places]
-            changed += [name or "a container" for _, _, name in containers]
+        with putting_back(inner._take_back, changed), inner:
+            yield changed
+
+    def _take_back(self, names: list[str]):
+        """Puts back what the user's code changed, and adds its names."""
+        places, containers = self.changes()
+        for place, _ in places:
+            place.set(place.value)
+        for container, before, _ in containers:
+            restore(container, before)
+        names += [p.name for p, _ in places]
+        names += [name or "a container" for _, _, name in containers]
 
     def _enter(self, frame, names):
         self._entered.add(frame.f_code)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-
+from ...eager.native.contexts import contextmanager
 from .deprecations import warn_use
 
 __all__ = [
@@ -43,13 +42,13 @@ def set_fusion_strategy(strategy):
     return before
 
 
-@contextlib.contextmanager
+@contextmanager
 def optimized_execution(should_optimize):
     """A ``with`` block in which nothing changes: programs are always compiled by XLA."""
     yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def fuser(name):
     """A ``with`` block in which XLA fuses, whichever fuser is named.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 
 from ...backends import cuda as _settings
+from ...eager.native.contexts import contextmanager, putting_back
 
 __all__ = [
     "SDPBackend",
@@ -60,7 +60,7 @@ def _sdpa_kernel(backends):
         enable(backend in backends)
 
 
-@contextlib.contextmanager
+@contextmanager
 def sdpa_kernel(backends, set_priority=False):
     """Allows only some kernels for attention in a block.
 
@@ -79,12 +79,9 @@ def sdpa_kernel(backends, set_priority=False):
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
             f"{type(backends).__name__}"
         )
-    before = _cur_sdpa_kernel_backends()
-    try:
+    with putting_back(_sdpa_kernel, _cur_sdpa_kernel_backends()):
         _sdpa_kernel([backends] if isinstance(backends, SDPBackend) else backends)
         yield {}
-    finally:
-        _sdpa_kernel(before)
 
 
 _implementations: dict = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections.abc
 import copy
 import copyreg
-from contextlib import contextmanager
 
 from ...autograd import no_grad
+from ...eager.native.contexts import contextmanager
 from ...eager.tensor import Tensor
 from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module

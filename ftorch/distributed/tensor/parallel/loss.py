@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import ftorch as torch
 
 from ....autograd import Function
+from ....eager.native.contexts import contextmanager, putting_back
 from ... import _functional_collectives as funcol
 from .._api import DTensor
 from .._dispatch import divided_losses
@@ -15,15 +14,13 @@ from ..placement_types import Partial, Replicate, Shard, divides
 __all__ = ["loss_parallel"]
 
 
-@contextlib.contextmanager
+@contextmanager
 def loss_parallel():
     """Within, ``cross_entropy`` of logits that are divided along the classes keeps them divided: what is
     exchanged is a maximum and two sums for each example, and nothing in backward."""
-    divided_losses.append(cross_entropy)
-    try:
+    with putting_back(divided_losses.__delitem__, slice(len(divided_losses), None)):
+        divided_losses.append(cross_entropy)
         yield
-    finally:
-        divided_losses.pop()
 
 
 class _CrossEntropy(Function):

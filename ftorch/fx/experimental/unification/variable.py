@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from ....eager.native.contexts import contextmanager, putting_back
 
 __all__ = ["Var", "var", "vars", "isvar", "variables"]
 
@@ -57,7 +57,7 @@ def isvar(v) -> bool:
         return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def variables(*variables):
     """Within, these values are variables.
 
@@ -65,10 +65,6 @@ def variables(*variables):
     ...     print(isvar(1))
     True
     """
-    before = _variables.copy()
-    _variables.update(variables)
-    try:
+    with putting_back(_variables.intersection_update, _variables.copy()):
+        _variables.update(variables)
         yield
-    finally:
-        _variables.clear()
-        _variables.update(before)

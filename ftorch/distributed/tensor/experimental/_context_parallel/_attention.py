@@ -7,7 +7,6 @@ of their sums of exponentials.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from enum import Enum
 
 import ftorch as torch
 
+from .....eager.native.contexts import contextmanager
 from ...._functional_collectives import gathered, permute_tensor, wait_tensor
 from ._load_balancer import _create_default_load_balancer
 
@@ -72,7 +72,7 @@ def _context_parallel_shard(mesh, buffers, seq_dims, load_balancer=None):
     return [_own(t, dim, mesh, order).contiguous() for t, dim in zip(tensors, dims)]
 
 
-@contextlib.contextmanager
+@contextmanager
 def context_parallel(mesh, *, buffers=None, buffer_seq_dims=None, no_restore_buffers=None):
     """Within, tensors have the own part of a sequence, and ``scaled_dot_product_attention`` attends over all of it.
 
