@@ -157,6 +157,14 @@ def test_one_package_asks_both_libraries():
     assert found == {"tests/oracle/programs.py"}
 
 
+@pytest.mark.skipif(not (ROOT / ".ci").is_dir(), reason="an installed package")
+def test_what_a_newer_python_tests_needs_no_pytorch():
+    listed = re.findall(r"\btests/[\w/]+\.py", (ROOT / ".ci/newer-python").read_text())
+    needs = re.compile(r"^(import torch\b|from torch\b|from (\.+|tests\.)oracle)", re.MULTILINE)
+    assert len(listed) >= 14
+    assert [name for name in listed if needs.search((ROOT / name).read_text())] == []
+
+
 def test_the_kernels_include_each_other_without_circles():
     source = PACKAGE / "eager/native/src"
     found, include = networkx.DiGraph(), re.compile(r'^#include "([^"]+)"', re.MULTILINE)
