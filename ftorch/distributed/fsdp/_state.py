@@ -249,7 +249,7 @@ def before(state, module, args, kwargs):
         capture.end("fully_shard gathers parameters in Python")
     if not is_on_devices:
         state.recover(module)
-    begins = not state.modules_to_run
+    begins = not state.modules_to_run and not state.depth  # not within its own call
     if len(state.modules) > 1 and begins:
         state.modules_to_run.update(state.modules)
     if begins and state.training is not TrainingState.PRE_BACKWARD:

@@ -93,7 +93,9 @@ def test_gradients_that_wait_are_kept(training, monkeypatch):
     assert gradients() == [(2 * torch.tensor(g)).tolist() for g in want]
 
 
-def test_a_module_that_calls_itself(tmp_path):
+@pytest.mark.parametrize("differentiates", [False, True])
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_module_that_calls_itself(tmp_path, is_part, differentiates):
     """What is computed within its own call is no leftover."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
@@ -106,12 +108,17 @@ def test_a_module_that_calls_itself(tmp_path):
                 return self(x * self.weight, again=False) + self.weight if again else x * self.weight
 
         model = Twice()
+        whole = torch.nn.Sequential(model) if is_part else model
         fully_shard(model)
-        model(torch.ones(3)).sum().backward()
-        model.zero_grad()
-        out = model(torch.ones(3))
-        assert out.tolist() == [6] * 3
-        out.sum().backward()
-        assert model.weight.grad.full_tensor().tolist() == [5] * 3
+        if is_part:
+            fully_shard(whole)
+        for _ in range(3):
+            x = torch.ones(3, requires_grad=differentiates)
+            out = whole(x)
+            assert out.tolist() == [6] * 3
+            out.sum().backward()
+            assert model.weight.grad.full_tensor().tolist() == [5] * 3
+            assert x.grad is None or x.grad.tolist() == [4] * 3
+            model.zero_grad()
     finally:
         dist.destroy_process_group()
