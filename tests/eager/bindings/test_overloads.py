@@ -119,6 +119,21 @@ def test_gradients_of_powers(exponent):
     both(slopes)
 
 
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.5, -1.0])
+@pytest.mark.parametrize("kind", ["tensor of one", "tensor"])
+def test_gradients_of_gradients_of_powers(exponent, kind):
+    """The derivative of a power of zero is zero."""
+    found = []
+    for t in (torch, ftorch):
+        n = t.tensor(exponent) if kind == "tensor of one" else t.full((3,), exponent)
+        x = t.tensor([0.0, 1.0, -2.0], dtype=t.float64, requires_grad=True)
+        result = x**n
+        for _ in range(3):
+            result, = t.autograd.grad(result.sum(), x, create_graph=True)
+            found.append(result.tolist())
+    assert found[3:] == [pytest.approx(v, nan_ok=True) for v in found[:3]]
+
+
 def test_common_powers_are_products():
     def text(exponent):
         return str(jax.make_jaxpr(lambda a: (ftorch.from_jax(a) ** exponent).jax())(np.ones(3)))

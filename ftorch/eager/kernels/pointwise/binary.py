@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from ...core.registry import Shape, op
 from .._common import (
@@ -365,14 +366,35 @@ def _(self: Shape, exponent: Shape):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
+@jax.custom_jvp
+def _power(x, n):
+    """`jnp.power` whose derivatives of all orders are PyTorch's: that of ``x ** 0`` is zero, at zero, too."""
+    return jnp.power(x, n)
+
+
+@functools.partial(_power.defjvp, symbolic_zeros=True)
+def _(primals, tangents):
+    (x, n), given = primals, [not isinstance(t, SymbolicZero) for t in tangents]
+    result = _power(x, n)
+    slopes = (_base_slope if given[0] else None, functools.partial(_exponent_slope, result) if given[1] else None)
+    parts = [t * slope(x, n) for t, slope in zip(tangents, slopes, strict=True) if slope is not None]
+    return result, sum(parts[1:], parts[0]) if parts else jnp.zeros_like(result)
+
+
+def _base_slope(x, n):
+    slope = n * _power(x, n - 1)
+    return jnp.where(n == 0, jnp.zeros_like(slope), slope)
+
+
+def _exponent_slope(result, x, n):
+    flat = (x == 0) & (n.real >= 0)
+    slope = result * jnp.log(jnp.where(flat, jnp.ones_like(x), x))
+    return jnp.where(flat, jnp.zeros_like(slope), slope)
+
+
 def _pow_slopes(grad, self, exponent, result):
     self, exponent, result = up(self), up(exponent), up(result)
-    slope = exponent * jnp.power(self, exponent - 1)
-    base = times(grad, jnp.where(exponent == 0, jnp.zeros_like(slope), slope))
-    flat = (self == 0) & (exponent.real >= 0)
-    logarithm = jnp.log(jnp.where(flat, jnp.ones_like(self), self))
-    slope = result * logarithm
-    return base, times(grad, jnp.where(flat, jnp.zeros_like(slope), slope))
+    return times(grad, _base_slope(self, exponent)), times(grad, _exponent_slope(result, self, exponent))
 
 
 @pow.derivative
