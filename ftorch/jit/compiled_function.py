@@ -31,10 +31,8 @@ from .capture.call_signature import (
     aliases,
     argument_key,
     difference,
-    has_overrides,
-    is_array,
+    is_eager,
     modes_key,
-    other_device,
     placed,
     requirements,
     without_sizes,
@@ -177,7 +175,7 @@ class Compiled:
                     "This is not supported at the moment."
                 )
             return self.function(*args, **kwargs)
-        if any(map(is_array, leaves)) or other_device(leaves) or has_overrides(leaves):
+        if is_eager(leaves):
             return self.function(*args, **kwargs)
         if not self.entries and stance.name in ("fail_on_recompile", "eager_on_recompile"):
             return self._refuse("nothing was compiled yet", args, kwargs)

@@ -46,11 +46,6 @@ def placed(key, leaves):
     return key[0], tuple(kinds), *key[2:]
 
 
-def is_array(leaf):
-    """Whether a value is NumPy's."""
-    return module_of(type(leaf)) == "numpy"
-
-
 def aliases(leaves):
     """Which tensor arguments share storage with which, and which of those are the same part of it."""
     if len(leaves) < 2:
@@ -80,17 +75,21 @@ def modes_key():
     )
 
 
-def other_device(leaves):
-    """Whether an argument lies on another device than the CPU."""
-    return any(issubclass(type(t), TensorBase) and t._ftorch_geometry.device is not _device.CPU for t in leaves)
+def is_eager(leaves):
+    """Whether a call with an argument like these is never captured.
 
-
-def has_overrides(leaves):
-    """Whether an argument is of a subclass of tensors that may see calls."""
+    That is an array of NumPy's, a tensor on another device than the CPU, or one of a subclass that may see calls.
+    """
     from ...nn import Buffer, Parameter
 
-    plain = (Tensor, Parameter, Buffer)
-    return any(issubclass(type(t), TensorBase) and type(t) not in plain for t in leaves)
+    for leaf in leaves:
+        kind = type(leaf)
+        if issubclass(kind, TensorBase):
+            if leaf._ftorch_geometry.device is not _device.CPU or kind not in (Tensor, Parameter, Buffer):
+                return True
+        elif module_of(kind) == "numpy":
+            return True
+    return False
 
 
 def without_sizes(key, numbers=True):
