@@ -25,7 +25,8 @@ class TensorBase:
     _ftorch_storage, _ftorch_geometry, _ftorch_offset: where its elements are. It is *direct* when its geometry is its
         storage's root: then the root's value is the tensor's.
     _ftorch_requires_grad, _grad_fn, _ftorch_output_nr, _grad: autograd; ``_grad_fn`` of a view may be stale
-        (`ftorch.eager.autograd.tape.grad_fn_of`).
+        (`ftorch.eager.autograd.tape.grad_fn_of`), and ``_ftorch_output_nr`` of one without a node says how it was made
+        (`ftorch.eager.autograd.tape.IN_NO_GRAD`).
     _base, _ftorch_attr_version: for a view, the tensor it is a view of, and the storage's version for which
         ``_grad_fn`` is right.
     _ftorch_meta: rarely needed things (`Extras`), or None.

@@ -34,7 +34,7 @@ def check_inplace(t, grad=False):
         return
     if not (grad or t._ftorch_requires_grad or base._ftorch_requires_grad):
         return
-    if t._ftorch_meta is not None and t._ftorch_meta.creation:
+    if t._ftorch_output_nr < 0 or t._ftorch_meta is not None and t._ftorch_meta.creation:
         raise RuntimeError(write_refusal(t))
     if base._grad_fn is None and base._ftorch_requires_grad | t._ftorch_requires_grad:
         raise RuntimeError(

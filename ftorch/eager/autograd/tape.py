@@ -210,7 +210,7 @@ def grad_fn_of(t):
     base = t._base
     if base is None or t._ftorch_attr_version == t._ftorch_storage.version or not base._ftorch_requires_grad:
         return t._grad_fn
-    if t._ftorch_meta is not None and t._ftorch_meta.creation:
+    if t._ftorch_output_nr < 0 or t._ftorch_meta is not None and t._ftorch_meta.creation:
         raise RuntimeError(write_refusal(t, "its base or another view of its base has been"))
     node = node_class("AsStridedBackward0", AliasNode)(base._ftorch_geometry, t._ftorch_geometry,
                                                       t._ftorch_offset - base._ftorch_offset)
@@ -305,6 +305,11 @@ class MadeInFunction(str):
     __slots__ = ()
 
 
+# In place of the number of a view's output, where it has no node: how it was made. It must not be written to, nor must
+# its base, once what is written requires grad.
+IN_NO_GRAD, IN_INFERENCE, ONE_OF_SEVERAL = -1, -2, -3
+_SEVERAL = "several"
+_MARKS = {IN_NO_GRAD: "no_grad", IN_INFERENCE: "inference", ONE_OF_SEVERAL: _SEVERAL}
 _MODES = {"no_grad": ("no_grad", "with grad mode enabled", "no_grad"),
           "inference": ("inference", "in normal mode", "inference_mode")}
 _WHY_MODE = (
@@ -329,12 +334,13 @@ def write_refusal(t, written="is being"):
     Args:
         written: what was modified, with its verb: the view, or its base.
     """
-    creation, node = t._ftorch_meta.creation, t._grad_fn
+    creation, node = (t._ftorch_meta and t._ftorch_meta.creation) or _MARKS[t._ftorch_output_nr], t._grad_fn
     place, name = creation if creation.__class__ is tuple else (t._ftorch_output_nr, creation)
     if node is not None and creation.__class__ is not tuple:
         name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
     mode = _MODES.get(creation, None if node is not None or creation.__class__ is tuple else _MODES["no_grad"])
-    why = _WHY_MANY if creation.__class__ is tuple else _WHY_FUNCTION if creation.__class__ is MadeInFunction else _WHY_MODE
+    is_function = creation.__class__ is MadeInFunction
+    why = _WHY_MANY if creation.__class__ is tuple or creation == _SEVERAL else _WHY_FUNCTION if is_function else _WHY_MODE
     if mode is None:
         return f"Output {place} of {name} is a view and {written} modified inplace. {why}"
     origin = "A view was" if node is None else f"Output {place} of {name} is a view of a view which was"

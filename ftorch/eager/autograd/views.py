@@ -17,7 +17,7 @@ from ..tensor import DISPATCHING, PLAIN, extras, modes, wrap_view
 from . import derivatives
 from .gradient_names import of_view_gradient
 from .nodes import Node
-from .tape import edge_of, node_class, rename_node
+from .tape import IN_INFERENCE, IN_NO_GRAD, ONE_OF_SEVERAL, edge_of, node_class, rename_node
 from .view_nodes import strided_adjoint
 
 _MEMO_LIMIT = 4096
@@ -182,6 +182,10 @@ def make_view(definition, x, static, view: Geometry, delta: int):
                 out._grad_fn, out._ftorch_requires_grad = node, True
         else:
             extras(out).creation = "inference" if modes.inference else "no_grad"
+    elif not modes.grad:
+        out._ftorch_output_nr = IN_INFERENCE if modes.inference or x._ftorch_output_nr == IN_INFERENCE else IN_NO_GRAD
+    elif x._ftorch_output_nr < 0:
+        out._ftorch_output_nr = x._ftorch_output_nr
     if x._ftorch_meta is not None:
         _inherit(x, out)
     return out
@@ -193,8 +197,16 @@ def of_one_call(views, name: str, dim: int, join="cat", guarded=True) -> tuple:
     Args:
         dim: the dimension along which they follow each other.
         join: what makes the whole of such pieces: "cat", or "stack" if they lack the dimension.
-        guarded: whether they must not be written to in place while graphs are recorded.
+        guarded: whether they must not be written to in place while graphs are recorded; if not, writes to one are no matter
+            of the others, nor of the whole.
     """
+    for view in views:
+        if view.__class__ in PLAIN:  # not a transform's, whose inner tensor was seen
+            if not guarded and not modes.inference:
+                view._base, view._ftorch_output_nr, meta = None, 0, extras(view)
+                meta.creation, meta.version = None, [0]
+            elif guarded and not view._ftorch_output_nr:
+                view._ftorch_output_nr = ONE_OF_SEVERAL
     sources = [view._grad_fn for view in views]
     if sources and all(isinstance(node, ViewNode) for node in sources):
         pieces = [with_bits(view._ftorch_geometry, 0) for view in views]

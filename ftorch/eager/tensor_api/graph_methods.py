@@ -94,7 +94,7 @@ def is_leaf(self):
 
 METHODS["grad_fn"] = property(grad_fn_of)
 METHODS["is_leaf"] = property(is_leaf)
-METHODS["output_nr"] = property(lambda self: self._ftorch_output_nr)
+METHODS["output_nr"] = property(lambda self: max(self._ftorch_output_nr, 0))
 METHODS["_version"] = property(_version)
 
 

@@ -33,6 +33,11 @@ PyObject* tuple_of(PyObject* const* values, Py_ssize_t count) {
   return made;
 }
 
+int mode(PyObject* name) {
+  Held value(PyObject_GetAttr(known.modes, name));
+  return value.object == Py_True ? 1 : value.object == Py_False ? 0 : -1;
+}
+
 namespace {
 
 PyObject *name_anomaly, *name_saved_hooks, *name_deferred;
@@ -111,12 +116,6 @@ struct Operands {
     return true;
   }
 };
-
-// Whether a mode of the calling thread is on: 1, 0, or -1 for what is neither.
-int mode(PyObject* name) {
-  Held value(PyObject_GetAttr(known.modes, name));
-  return value.object == Py_True ? 1 : value.object == Py_False ? 0 : -1;
-}
 
 // The plan of a call, borrowed; null where it is to be made, or is not an ordinary one.
 PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {

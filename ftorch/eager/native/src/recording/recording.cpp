@@ -7,7 +7,7 @@ namespace recording {
 
 Py_ssize_t offsets[SLOTS];
 Known known;
-PyObject *zero, *name_grad;
+PyObject *zero, *name_grad, *name_inference;
 
 namespace {
 
@@ -331,6 +331,7 @@ bool configure_slots(PyObject* classes) {
   }
   name_cpu = PyUnicode_InternFromString("cpu");
   name_grad = PyUnicode_InternFromString("grad");
+  name_inference = PyUnicode_InternFromString("inference");
   name_acquire = PyUnicode_InternFromString("acquire");
   name_release = PyUnicode_InternFromString("release");
   name_cut = PyUnicode_InternFromString("cut");

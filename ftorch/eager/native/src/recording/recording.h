@@ -42,7 +42,9 @@ struct Known {
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
-extern PyObject *zero, *name_grad;
+extern PyObject *zero, *name_grad, *name_inference;
+
+int mode(PyObject* name);  // whether a mode of the calling thread is on: 1, 0, or -1 for what is neither
 
 inline PyObject*& at(PyObject* object, Slot slot) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offsets[slot]);

@@ -13,10 +13,21 @@ bool is_free(PyObject* t) {
   return base == Py_None || (is_plain(Py_TYPE(base)) && at(base, TENSOR_REQUIRES_GRAD) == Py_False);
 }
 
+namespace {
+
+// How a view without a node is made, as tape.py says it: by the mode, else as what it is a view of (if that is a view, too).
+PyObject* in_mode(PyObject* of_whole) {
+  const long whole = PyLong_AsLong(of_whole);
+  if (mode(name_grad) == 0) return PyLong_FromLong(whole == -2 || mode(name_inference) == 1 ? -2 : -1);
+  return Py_NewRef(whole < 0 ? of_whole : zero);
+}
+
+}  // namespace
+
 PyObject* view_of(PyObject* x, PyObject* geometry, Py_ssize_t delta) {
   Held offset(PyLong_FromSsize_t(PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + delta));
-  if (!offset) return nullptr;
-  PyObject* view = new_tensor(at(x, TENSOR_STORAGE));
+  Held made(in_mode(at(x, TENSOR_OUTPUT_NR)));
+  PyObject* view = offset && made ? new_tensor(at(x, TENSOR_STORAGE)) : nullptr;
   if (!view) return nullptr;
   PyObject *base = at(x, TENSOR_BASE) == Py_None ? x : at(x, TENSOR_BASE), *version = at(at(x, TENSOR_STORAGE), STORAGE_VERSION);
   Py_INCREF(geometry);
@@ -25,6 +36,7 @@ PyObject* view_of(PyObject* x, PyObject* geometry, Py_ssize_t delta) {
   replace(view, TENSOR_GEOMETRY, geometry);
   replace(view, TENSOR_OFFSET, offset.release());
   replace(view, TENSOR_BASE, base);
+  replace(view, TENSOR_OUTPUT_NR, made.release());
   replace(view, TENSOR_ATTR_VERSION, version);
   return view;
 }
