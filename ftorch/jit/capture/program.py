@@ -448,14 +448,18 @@ class Captured(CapturedCall):
         return values
 
     def _write_part(self, part, storage, value):
-        """Gives a storage of which an argument is a part the value that the argument has now; the trace is over."""
-        self.trace.captures = False
+        """Gives a storage of which an argument is a part the value that the argument has now."""
         storage.array, storage.trace = self.trace.inputs[-1 - part.whole], None
-        version = storage.version
-        with capture_trace.swapped(None):
-            write(part.argument, Storage(part.root, value))
-            executor.flush()
-        storage.version = version
+        version, slot = storage.version, storage.slot
+        try:
+            with capture_trace.swapped(None):
+                write(part.argument, Storage(part.root, value))
+                executor.flush()
+        except BaseException:
+            storage.trace, storage.slot = self.trace, slot  # it is still to be done
+            raise
+        finally:
+            storage.version = version
 
     def _alive(self, expected):
         """Slots of storages that somebody holds, besides those expected."""

@@ -9,8 +9,9 @@ import pytest
 import torch as pytorch
 
 import ftorch
+from ftorch.eager.runtime.capture_trace import CaptureTrace
+from ftorch.jit.capture import program
 from ftorch.jit.capture.argument_parts import within
-from ftorch.jit.capture.program import Captured
 
 PARTS = {
     "whole": lambda torch, b: b,
@@ -302,7 +303,7 @@ def test_interrupted_calls_are_made_whole(monkeypatch):
 
     compiled = ftorch.compile(function)
     compiled(ftorch.zeros(2, 3)[0])
-    write_back, calls = Captured._write_back, []
+    write_back, calls = program.Captured._write_back, []
 
     def interrupted(self, leaves, originals):
         calls.append(None)
@@ -310,11 +311,55 @@ def test_interrupted_calls_are_made_whole(monkeypatch):
             raise KeyboardInterrupt
         write_back(self, leaves, originals)
 
-    monkeypatch.setattr(Captured, "_write_back", interrupted)
+    monkeypatch.setattr(program.Captured, "_write_back", interrupted)
     data = ftorch.zeros(2, 3)
     with pytest.raises(KeyboardInterrupt):
         compiled(data[1])
     assert (COUNT.tolist(), data.tolist()) == ([2.0], [[0.0] * 3, [1.0] * 3])
+
+
+def test_interrupted_first_calls_are_made_whole(monkeypatch):
+    compiled = ftorch.compile(lambda x: x.add_(1))
+    write, calls = program.write, []
+
+    def interrupted(*operands):
+        calls.append(None)
+        write(*operands)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "write", interrupted)
+    data = ftorch.zeros(2, 3)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(data[1])
+    assert len(calls) == 2 and data.tolist() == [[0.0] * 3, [1.0] * 3]
+
+    def fails(*operands):
+        calls.append(None)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        write(*operands)
+
+    monkeypatch.setattr(program, "write", fails)
+    compiled, data = ftorch.compile(lambda x: x.add_(2)), ftorch.zeros(2, 3)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(data[1])
+    assert data.tolist() == [[0.0] * 3, [2.0] * 3]
+
+
+def test_first_calls_are_made_once(monkeypatch):
+    """What was captured is not run by steps as well."""
+    flush, steps = CaptureTrace.flush, []
+
+    def counted(self, again=False):
+        steps.append(len(self.code))
+        flush(self, again)
+
+    monkeypatch.setattr(CaptureTrace, "flush", counted)
+    data = ftorch.zeros(2, 3)
+    found = ftorch.compile(lambda x: (x.add_(1), x.exp().sum())[1])(data[1])
+    assert not any(steps)
+    assert data.tolist() == [[0.0] * 3, [1.0] * 3] and found.item() == pytest.approx(3 * np.e)
 
 
 def test_views_of_an_argument_without_elements():
