@@ -216,10 +216,12 @@ def _upsample(name, mode, rank, aligns):
         names = ("align_corners",) if aligns else ()
         by_list = "scale_factors" in named or isinstance(rest[len(names)] if len(rest) > len(names) else None, (list, tuple))
         given = {**dict(zip((*names, *(("scale_factors",) if by_list else _SCALES[rank])), rest)), **named}
-        align, scales = given.get("align_corners"), [given.get(n) for n in _SCALES[rank]]
+        factors, align = given.get("scale_factors"), given.get("align_corners")
+        if (output_size is None) == (factors is None):
+            raise RuntimeError("Must specify exactly one of output_size and scale_factors")
+        scales = [s if s is not None and s > 0 else None for s in map(given.get, _SCALES[rank])]  # others say nothing
         if output_size is None or not any(scales):
-            size = None if output_size is None else tuple(output_size)
-            factors = tuple(given["scale_factors"]) if size is None else None
+            size, factors = (None if v is None else tuple(v) for v in (output_size, factors))
             result = torch.nn.functional.interpolate(input, size, factors, mode, align)
         else:
             scales = [s or n / m for s, n, m in zip(scales, output_size, input.shape[2:])]

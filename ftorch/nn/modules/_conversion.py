@@ -16,7 +16,7 @@ from ...utils._swap import swap_tensors
 from ..parameter import Parameter
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None, copy=False):
+def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, memory_format=None, copy=None, **others):
     """The arguments of ``to``: a tensor stands for its dtype and device.
 
     Returns:
@@ -28,9 +28,10 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, tensor=None, m
     given = {"device": device, "dtype": dtype, "tensor": tensor, "memory_format": memory_format}
     named = {k: v for k, v in given.items() if v is not None} | ({"non_blocking": non_blocking} if non_blocking else {})
     kinds = [next((n for n, kind in _KINDS.items() if isinstance(value, kind)), None) for value in args]
-    if not any(_fits(kinds, first) for first in (["device", "dtype"], ["dtype"], ["tensor"])):
-        raise wrong_combination(args, named)
-    if copy or "copy" in _places(kinds):
+    given_twice = {*kinds} & {k for k in ("device", "dtype", "tensor") if given[k] is not None}
+    if others or given_twice or not any(_fits(kinds, first) for first in (["device", "dtype"], ["dtype"], ["tensor"])):
+        raise wrong_combination(args, named | others)
+    if copy is not None or "copy" in _places(kinds):
         raise RuntimeError(".to() does not accept copy argument")
     for value in args:
         if isinstance(value, Tensor):
