@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from ...eager.memory.storage import Storage
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from . import guards as _guards
@@ -67,7 +68,7 @@ class CapturedCall:
         self.sources = Sources(leaves, watch, trace)
         self._adopt(watch)
         self.shared = [(mine, other) for mine, other, _ in self.sources.shared]
-        self.apart: list[Source] = []
+        self.apart: list[Source | Storage] = []
 
     # --- what the function changed in Python
 
@@ -165,7 +166,10 @@ class CapturedCall:
         if self.apart:
             storages = {t._ftorch_storage for t in leaves if issubclass(type(t), TensorBase)}
             for other in self.apart:
-                if other.get(leaves)._ftorch_storage in storages:
+                if isinstance(other, Storage):
+                    if other in storages:
+                        return "an argument shares memory with a tensor of the function's own"
+                elif (t := other.get(leaves)) is not None and t._ftorch_storage in storages:
                     return f"an argument shares memory with {other.name}"
         for source, known in self.fixed:
             now = self._current[source] = source()

@@ -208,12 +208,15 @@ class Captured(CapturedCall):
         writes_argument = any(source is not None and source.kind == "argument" for _, source, _ in self.written)
         found = [s for _, s, _ in self.written]
         if writes_argument:
-            found += [i[2] for i in self.inputs if isinstance(i[2], Source)]
+            found += [i[2] for i in self.inputs if isinstance(i[2], Source | Storage)]
+        found += [s for _, source, s in self.written if source is None]
         shared = [other for _, other in self.shared]
         least = min(t._ftorch_geometry.expanse * t.element_size() for t in tensors)
         for source in dict.fromkeys(found):
-            if source is not None and source.kind in ("item", "attribute") and source not in shared:
-                root = source.get(())._ftorch_storage.root
+            if source is not None and source not in shared and (
+                isinstance(source, Storage) or source.kind in ("item", "attribute", "grad")
+            ):
+                root = source.root if isinstance(source, Storage) else source.get(leaves)._ftorch_storage.root
                 if root.numel * root.dtype.itemsize >= least:
                     self.apart.append(source)
 

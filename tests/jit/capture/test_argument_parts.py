@@ -291,6 +291,35 @@ def _positions(array, g, offset):
     return np.lib.stride_tricks.as_strided(array[offset:], g.shape, [s * array.itemsize for s in g.stride])
 
 
+def _of_default():
+    own = ftorch.zeros(4, 4)
+
+    def function(x, other=own):
+        x.add_(1)
+        return (other * 2).sum()
+
+    return function, own
+
+
+def _of_gradient():
+    leaf = ftorch.ones(4, 4, requires_grad=True)
+    leaf.grad = ftorch.zeros(4, 4)
+
+    def function(x):
+        x.add_(1)
+        return (leaf.grad * 2).sum()
+
+    return function, leaf.grad
+
+
+@pytest.mark.parametrize("make", [_of_default, _of_gradient])
+def test_arguments_in_memory_of_defaults_and_gradients(make):
+    function, own = make()
+    compiled = ftorch.compile(function)
+    for memory, wanted in ((ftorch.ones(4, 4), 0), (own, 8), (ftorch.ones(4, 4), 8), (own, 16)):
+        assert compiled(memory[1]).item() == wanted
+
+
 COUNT = ftorch.zeros(1)
 
 
