@@ -4,7 +4,7 @@ import pytest
 
 import ftorch as torch
 
-from ..export.test_control_flow import arguments, check, make
+from ..export.test_control_flow import arguments, assert_branches, make
 
 pytest.importorskip("onnxruntime")
 
@@ -21,7 +21,7 @@ def test_branches_and_loops(sizes, rows, optimize):
         z, i = program(*args)
         return z, {"i": i}
 
-    check(run, rows)
+    assert_branches(run, rows)
 
 
 def test_a_loop_that_makes_no_step():

@@ -20,7 +20,7 @@ import torch as pt
 
 import ftorch as ft
 
-from .test_elastic import attempt, both
+from .test_elastic import attempt, modules
 
 
 def masked(text, *parts):
@@ -37,7 +37,7 @@ def masked(text, *parts):
 ])
 def test_places_of_output(tmp_path, redirects, tee, shown):
     found = []
-    for m in both("multiprocessing"):
+    for m in modules("multiprocessing"):
         folder = tmp_path / m.__name__
         specs = m.DefaultLogsSpecs(str(folder), m.Std.from_str(redirects), m.Std.from_str(tee), shown)
         envs = {i: {"TORCHELASTIC_RUN_ID": "job", "TORCHELASTIC_RESTART_COUNT": "2"} for i in range(2)}
@@ -50,7 +50,7 @@ def test_places_of_output(tmp_path, redirects, tee, shown):
 
 def test_output_without_files():
     found = []
-    for m in both("multiprocessing"):
+    for m in modules("multiprocessing"):
         specs, envs = m.DefaultLogsSpecs(os.devnull, m.Std.ALL), {0: {}}
         found.append((repr(vars(specs.reify(envs))), envs, specs == m.DefaultLogsSpecs(os.devnull, m.Std.ALL)))
     assert found[0] == found[1]
@@ -58,7 +58,7 @@ def test_output_without_files():
 
 def test_growing_files(tmp_path):
     found = []
-    for m in both("multiprocessing.tail_log"):
+    for m in modules("multiprocessing.tail_log"):
         path, said = tmp_path / f"{m.__name__}.log", io.StringIO()
         log = m.TailLog("w", {0: str(path)}, said, interval_sec=0.01).start()
         with open(path, "w") as file:
@@ -102,7 +102,7 @@ def test_failures(tmp_path):
     said = {"message": {"message": "ValueError: bad", "extraInfo": {"py_callstack": "Trace\n  bad", "timestamp": "12"}}}
     path.write_text(json.dumps(said))
     found = []
-    for m in both("multiprocessing.errors"):
+    for m in modules("multiprocessing.errors"):
         failures = {
             0: m.ProcessFailure(0, 11, -9, str(tmp_path / "none")), 3: m.ProcessFailure(1, 12, 1, str(path)),
             4: m.ProcessFailure(2, 13, 7, str(tmp_path / "none")),
@@ -120,7 +120,7 @@ def test_failures(tmp_path):
 
 def test_recorded(tmp_path, monkeypatch):
     found = []
-    for m in both("multiprocessing.errors"):
+    for m in modules("multiprocessing.errors"):
         own, child = tmp_path / f"{m.__name__}.json", tmp_path / f"{m.__name__}.child.json"
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(own))
 
@@ -161,7 +161,7 @@ def _double(x, fails=False):
 
 def test_started_functions(tmp_path):
     found = []
-    for m in both("multiprocessing"):
+    for m in modules("multiprocessing"):
         row = []
         for fails in (False, True):
             specs = m.DefaultLogsSpecs(str(tmp_path / f"{m.__name__}{fails}"), m.Std.ALL)
@@ -185,7 +185,7 @@ def test_started_functions(tmp_path):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PyTorch leaves files open
 def test_started_programs(tmp_path):
     found = []
-    for m in both("multiprocessing"):
+    for m in modules("multiprocessing"):
         own, specs = m.__name__.startswith("ftorch"), m.DefaultLogsSpecs(str(tmp_path / m.__name__), m.Std.ALL)
         stops = "kill -STOP $$; " if own else ""  # PyTorch's waits 30 s for a stopped one
         context = m.start_processes("w", "sh", {
@@ -321,7 +321,7 @@ def test_wrong_meetings(least, most, run):
 def test_records_at_a_store():
     found = []
     stores = ft.distributed.HashStore, importlib.import_module("torch.distributed").HashStore
-    for m, store in zip(both("rendezvous.c10d_rendezvous_backend"), stores):
+    for m, store in zip(modules("rendezvous.c10d_rendezvous_backend"), stores):
         backend = m.C10dRendezvousBackend(store(), "job")
         row = [backend.get_state(), backend.set_state(b"one")]
         token = row[-1][1]
