@@ -290,7 +290,12 @@ class Reducer:
                 buffer = torch.cat(parts) if len(parts) > 1 else parts[0].clone()
             sizes = [p.numel() for p in parameters]
             bucket = GradBucket(b, buffer, parameters, sizes, b == len(self.buckets) - 1, self.divisor)
-            self.futures[b] = self._reduce(bucket)
+            try:
+                self.futures[b] = self._reduce(bucket)
+            except Exception:
+                # Recorded work runs here: where forward's fails, the next forward begins anew, as if it had failed itself.
+                self.armed = self.armed and self.hook is not all_reduce_hook
+                raise
 
     def _reduce(self, bucket):
         """The future of what the hook makes of a bucket."""
