@@ -103,10 +103,12 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_modules_have_both_names(site):
     assert run(site, MODULES) == "done\n"
 
 
+@pytest.mark.slow
 def test_modules_of_one_process(site, tmp_path):
     """The same, where the process asks for it, by itself or through the command."""
     assert run(tmp_path, "import ftorch; ftorch.install_as_torch()\n" + MODULES) == "done\n"
@@ -140,12 +142,14 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["", "import ftorch; ftorch.install_as_torch()"])
 def test_processes_that_are_started(site, tmp_path, start):
     printed = run(tmp_path if start else site, PROCESSES.format(start=start))
     assert printed == "[tensor([0., 1.])]\n[tensor([2., 3.])]\n7.0\n"
 
 
+@pytest.mark.slow
 def test_pytest_and_notebooks_find_it(site):
     """pytest's import of test modules, and code that is executed from text."""
     (site.parent / "test_program.py").write_text(

@@ -41,6 +41,7 @@ def _results(process):
     return out
 
 
+@pytest.mark.slow
 def test_processes_share_a_folder_and_replace_damaged_entries(tmp_path):
     folder = tmp_path / "programs"
     first, second = _start(folder), _start(folder)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import ftorch
 from ftorch._toplevel.startup import prune
 
@@ -47,6 +49,7 @@ def test_importing_leaves_the_heavy_packages_alone():
     assert run("-c", code).stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_programs_are_kept_from_one_process_to_the_next(tmp_path):
     code = "import ftorch; print(ftorch.compile(lambda x: x.exp().sum())(ftorch.ones(3)).item())"
     outside = {"FTORCH_CACHE_DIR": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}

@@ -21,6 +21,7 @@ def _moves(text, column, of_cell):
     return {row[1].strip(): int(re.findall(r"\d+", row[column])[of_cell]) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not native.available, reason="the table's last column is with the extension module")
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions of Python enter other functions")
 def test_walks_are_no_longer_than_the_page_says():
@@ -32,6 +33,7 @@ def test_walks_are_no_longer_than_the_page_says():
     assert {name: n for name, n in found.items() if n > 1.1 * said[name] + 2} == {}
 
 
+@pytest.mark.slow
 def test_pictures_show_the_files_of_the_walks():
     done = subprocess.run([sys.executable, ROOT / "tools" / "walks.py", "--files"], capture_output=True, text=True,
                           env={**os.environ, "FTORCH_NATIVE": "0"})
