@@ -7,6 +7,7 @@ that are on.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
@@ -47,16 +48,17 @@ def placed(key, leaves):
 
 
 def aliases(leaves):
-    """Which tensor arguments share storage with which, and which of those are the same part of it."""
+    """Which tensor arguments share storage with which, and which of those are the same part of it, or one tensor."""
     if len(leaves) < 2:
         return ()
     first: dict[int, int] = {}
     found = [first.setdefault(id(t._ftorch_storage), i) for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)]
     if len(first) == len(found):
         return tuple(found)
-    same: dict[tuple, int] = {}
+    same: dict[Any, int] = {}
     return tuple([
-        (first[id(t._ftorch_storage)], same.setdefault((id(t._ftorch_storage), t._ftorch_offset, t._ftorch_geometry), i))
+        (first[id(t._ftorch_storage)], same.setdefault((id(t._ftorch_storage), t._ftorch_offset, t._ftorch_geometry), i),
+         same.setdefault(id(t), i))
         for i, t in enumerate(leaves) if issubclass(type(t), TensorBase)
     ])
 

@@ -39,3 +39,15 @@ def test_writes_to_shared_results(function, backend, written):
     found, wanted = run(ft, function, backend, written), run(pt, function, None, written)
     for a, b in zip(found, wanted, strict=True):
         assert_same(a, b)
+
+
+def test_one_tensor_as_two_arguments_and_two_of_the_same_memory():
+    compiled = ft.compile(lambda x, y: (x, y, x is y))
+    data = ft.arange(6.0).view(2, 3)
+    for part in (data, data[1]):
+        for _ in range(2):
+            first, second, is_one = compiled(part, part)
+            assert is_one and first is second is part
+            other = part.view(3) if part.dim() == 1 else part.view(2, 3)
+            first, second, is_one = compiled(part, other)
+            assert not is_one and first is part and second is other
