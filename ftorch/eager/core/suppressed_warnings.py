@@ -32,25 +32,24 @@ class quiet:  # noqa: N801
     The filter is put there by hand: `warnings.catch_warnings` makes Python forget, everywhere, what it has said once.
     """
 
-    __slots__ = ("_depth", "_is_there")
+    __slots__ = ("_depth", "_filters")
 
     def __enter__(self):
-        self._depth, self._is_there = _own.depth, False
         filters: list = warnings.filters  # type: ignore[assignment]
+        self._depth, self._filters = _own.depth, None
         try:
             _own.depth = self._depth + 1
-            self._is_there = True
+            self._filters = filters  # others may have put a copy in their place when it ends
             filters.insert(0, _IGNORED)
         except BaseException:
             self.__exit__()
             raise
 
     def __exit__(self, *_):  # may be called once more, see `ftorch.eager.native.contexts`
-        filters: list = warnings.filters  # type: ignore[assignment]
-        _own.depth = self._depth
-        if self._is_there:
-            self._is_there = False
+        _own.depth, filters = self._depth, self._filters
+        if filters is not None:
+            self._filters = None
             try:
                 filters.remove(_IGNORED)  # one of them, in one instruction: other threads change the list, too
-            except ValueError:  # somebody has put other filters in place
+            except ValueError:  # somebody has taken it away
                 pass

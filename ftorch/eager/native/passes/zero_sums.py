@@ -17,9 +17,9 @@ _SIGNS = {"add": False, "add_any": False, "sub": True}  # whether it is a minus 
 def _is_zero(value, negative):
     """Whether all elements of a constant are zeros of one sign."""
     value = np.asarray(value)
-    if value.dtype.kind not in "fcV" and not jax.numpy.issubdtype(value.dtype, np.inexact):
-        return not negative and value.dtype != np.bool_ and not value.any()
-    if value.any():
+    if jax.numpy.issubdtype(value.dtype, np.integer):
+        return not negative and not value.any()
+    if not jax.numpy.issubdtype(value.dtype, np.inexact) or value.any():
         return False
     signs = np.signbit(value.real.astype(np.float64)) | np.signbit(value.imag.astype(np.float64))
     return bool(signs.all() if negative else not signs.any())
