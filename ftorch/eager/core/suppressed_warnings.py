@@ -48,8 +48,8 @@ class quiet:  # noqa: N801
     def __exit__(self, *_):  # may be called once more, see `ftorch.eager.native.contexts`
         _own.depth, filters = self._depth, self._filters
         if filters is not None:
-            self._filters = None
             try:
                 filters.remove(_IGNORED)  # one of them, in one instruction: other threads change the list, too
             except ValueError:  # somebody has taken it away
                 pass
+            self._filters = None

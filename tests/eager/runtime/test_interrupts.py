@@ -374,6 +374,8 @@ def test_long_runs_are_interrupted_soon():
 # Why an exit that changes what others see is not called again.
 _ONCE = {
     "device.device": "made repeatable where it may be imported (`eager/native/contexts.py`)",
+    "suppressed_warnings.quiet": "as `device`",
+    "jax_internals.without_cache": "as `device`",
     "lock_sharing.resting": "of a thread of the package's own, which no signal's handler runs in",
     "utils.LinearBlockSparsePattern": "gives a lock back, as PyTorch's",
     "__init__.context": "tells other processes that a context of distributed autograd ends",
