@@ -12,6 +12,7 @@ from ...core import formats
 from ...core.composite import composite
 from ...core.user_warnings import warn_user
 from ...dispatch.randomness import LIKE, randomized
+from ...tensor import modes
 from ..random_inplace import is_simple, new_like
 
 # SELU's saturation value, -scale * alpha: what alpha dropout replaces elements by.
@@ -42,7 +43,8 @@ def _kept(like, p, generator=None):
     """Which elements are kept, as ones and zeros."""
     if generator is None and is_simple(like):
         return new_like(like, sampling.bernoulli, 1 - p)
-    in_order = formats.contiguous_format if special[0] else None  # as PyTorch's parts draw, which transforms see
+    transformed = special[0] and modes.levels and not any(level.sees_aten for level in modes.levels)
+    in_order = formats.contiguous_format if transformed else None  # as PyTorch's parts draw, which transforms see
     return torch.empty_like(like, memory_format=in_order).bernoulli_(1 - p, generator=generator)
 
 
