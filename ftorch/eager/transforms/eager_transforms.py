@@ -194,13 +194,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 output = _called(func, args, argnums, inputs, kwargs)
             aux = None
             if has_aux:
-                if not (isinstance(output, tuple) and len(output) == 2):
-                    raise RuntimeError(
-                        "grad_and_value(f)(*args): output of function f should be a tuple: "
-                        "(output, aux) if has_aux is True"
-                    )
-                output, aux = output
-                check_aux(aux)
+                output, aux = split_aux(output, "grad_and_value(f)(*args)")
             _check_scalar(output)
             grads = spec.unflatten(_gradients([output], flat, None))
         result = (grads, (output, aux)) if has_aux else (grads, output)
@@ -238,11 +232,21 @@ def _check_input(leaf):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
 
 
-def check_aux(aux):
-    """Raises PyTorch's error where what a function gives beside its output is not made of tensors."""
-    for leaf in pytree.tree_leaves(aux):
+def split_aux(output, call):
+    """(a function's output, what it gives beside it).
+
+    Args:
+        call: how the transform is called, for messages.
+
+    Raises:
+        RuntimeError: it is no pair, or the second one is not made of tensors.
+    """
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(f"{call}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for leaf in pytree.tree_leaves(output[1]):
         if not isinstance(leaf, TensorBase):
             raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
+    return output
 
 
 def _check_scalar(output):
@@ -327,13 +331,7 @@ def vjp(func, *primals, has_aux=False):
             output = func(*inputs)
         aux = None
         if has_aux:
-            if not (isinstance(output, tuple) and len(output) == 2):
-                raise RuntimeError(
-                    "vjp(f, *primals): output of function f should be a tuple: (output, aux) if "
-                    "has_aux is True"
-                )
-            output, aux = output
-            check_aux(aux)
+            output, aux = split_aux(output, "vjp(f, *primals)")
     flat_out, out_spec = pytree.tree_flatten(output)
     if not flat_out or flat_out == [None]:
         raise RuntimeError(

@@ -15,8 +15,8 @@ from .eager_transforms import (
     _check_argnums,
     _check_input,
     _slice_args,
-    check_aux,
     differentiating,
+    split_aux,
 )
 from .vmap import vmap
 
@@ -106,13 +106,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         output = func(*pytree.tree_unflatten(inputs, spec))
         aux = None
         if has_aux:
-            if not (isinstance(output, tuple) and len(output) == 2):
-                raise RuntimeError(
-                    "jvp(f, primals, tangents): output of function f should be a tuple: (output, aux) "
-                    "if has_aux is True"
-                )
-            output, aux = output
-            check_aux(aux)
+            output, aux = split_aux(output, "jvp(f, primals, tangents)")
             aux = pytree.tree_map(
                 lambda t: _split(level, t)[0] if isinstance(t, TensorBase) else t, aux
             )

@@ -18,6 +18,7 @@ FUNCTIONS = {
     "accumulated": lambda torch, x: torch.zeros_like(x).add_(x),
     "minus": lambda torch, x: torch.zeros_like(x).neg() - x,
     "sum": lambda torch, x: sum([x, x * 1]),
+    "an integer's zero": lambda torch, x: x + (-torch.zeros(3, dtype=torch.int32) * -2).to(x.dtype),
     "product": lambda torch, x: x * 3 + torch.zeros(3, dtype=x.dtype) * 2,
 }
 

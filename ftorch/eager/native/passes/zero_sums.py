@@ -73,6 +73,9 @@ class ZeroSums:
         """Notes that a step gives zeros: it moves some, or multiplies them with a number."""
         for place, x in enumerate(step.inputs):
             plus, minus = self._of(x, False), self._of(x, True)
+            if (plus or minus) and jax.numpy.issubdtype(step.eqn.outvars[0].aval.dtype, np.integer):
+                self._known[id(step.outputs[0])] = plus, minus  # there is one zero, times whatever
+                return
             if plus or minus:
                 factor = step.inputs[1 - place] if name == "mul" else None
                 if factor is not None and not (isinstance(factor, Literal) and np.isfinite(factor.val).all()):
