@@ -367,7 +367,7 @@ def _nnpack_spatial_convolution(input, weight, bias, padding, stride=1):
     return torch.nn.functional.conv2d(input, weight, bias, stride, padding)
 
 
-def cudnn_is_acceptable(tensor) -> bool:
+def cudnn_is_acceptable(input) -> bool:
     """False: XLA chooses the library of a convolution."""
     return False
 

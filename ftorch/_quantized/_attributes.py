@@ -26,8 +26,8 @@ from ._tensor import (
 
 
 @quantized_op()
-def dequantize(input):
-    return _creation.dequantize(input)
+def dequantize(input=None, *, tensors=None):
+    return _creation.dequantize(input if tensors is None else tensors)
 
 
 @quantized_op()

@@ -263,13 +263,13 @@ def _rows_as_elements(t):
 
 
 @sparse_op()
-def smm(input, mat):
+def smm(input, mat2):
     """A sparse matrix times a dense one: a sparse result."""
-    size = (input.shape[0], mat.shape[1])
+    size = (input.shape[0], mat2.shape[1])
     empty = CooPattern(torch.zeros((2, 0), dtype=torch.tensor(0).dtype), size, True).build(
         torch.zeros(0, dtype=input.dtype)
     )
-    return sspaddmm(empty, input, mat)
+    return sspaddmm(empty, input, mat2)
 
 
 @sparse_op()

@@ -58,7 +58,7 @@ class Parser:
         return [mismatch.Signature.of(d, self.name, self.form) for d in self._declarations]
 
     def explain(self, error: Exception, function, args, kwargs):
-        """In the handler of a failed call: the result, where keywords have another name in the composite.
+        """In the handler of a failed call: the result, where the composite has other names for what was given by keywords.
 
         Raises:
             TypeError: PyTorch's words for arguments that do not fit.
@@ -73,10 +73,10 @@ class Parser:
             given = args[1:]
         for signature in self._signatures:
             if signature.error(self.name, given, kwargs) is None:
-                named = signature.own_names(kwargs)
-                if named != kwargs and not _has_begun(function, error):
-                    return function(*args, **named)
-                raise error
+                if not kwargs or _has_begun(function, error):
+                    raise error
+                values, named = signature.bound(given, kwargs)
+                return function(*args[: len(args) - len(given)], *values, **named)
         text = mismatch.message(self.name, self._declarations, self.form, args, kwargs)
         if text is None:
             raise error

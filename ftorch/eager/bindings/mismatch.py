@@ -281,6 +281,16 @@ class Signature:
         other = {s: p.name for p in self.parameters for s in SYNONYMS.get(p.name, ())}
         return {key if key in named else other.get(key, key): value for key, value in kwargs.items()}
 
+    def bound(self, args, kwargs):
+        """The arguments of a call that fits in the signature's order: (positional ones, those that are keywords only)."""
+        named = self.own_names(kwargs)
+        values = list(args)
+        for p in self.parameters[len(args):]:
+            if p.keyword_only or p.name not in named:
+                break
+            values.append(named.pop(p.name))
+        return values, named
+
     def _too_many(self, name, args):
         count, given = self.positional, len(args)
         if self.least != count:

@@ -423,6 +423,8 @@ def sum_to_size(self, *size):
     >>> torch.ones(2, 3).sum_to_size(3)
     tensor([2., 2., 2.])
     """
+    if not size:
+        raise TypeError  # which says more once it is explained
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     gap = self.ndim - len(size)
     if gap < 0 or any(n not in (1, m) for n, m in zip(size, self.shape[max(gap, 0):])):

@@ -144,7 +144,7 @@ def sparse_mask(self, mask):
 
 
 @composite("function method")
-def smm(input, mat):
+def smm(input, mat2):
     """A sparse matrix times a dense one, as a sparse matrix.
 
     Raises:

@@ -175,7 +175,7 @@ _AMBIGUOUS = (
 
 
 @composite("method")
-def record_stream(self, stream):
+def record_stream(self, s):
     """Does nothing: XLA frees memory once its work is done."""
 
 

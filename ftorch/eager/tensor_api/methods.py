@@ -268,9 +268,20 @@ def relayout(t, strides):
     return t
 
 
+def _by_keyword(schema, self, sizes, named):
+    """Sizes that were given by their keyword, as if they had been given without one."""
+    given = next(iter(named.values()), None)
+    if sizes or not isinstance(given, (tuple, list)):
+        raise declared.misfit(schema, (self, *sizes), named)
+    return (given,)
+
+
 @method
-def reshape(self, *shape):
+def reshape(self, *sizes, shape=None):
     """The same elements in another shape: a view if one is possible, else a copy."""
+    if shape is not None:
+        sizes = _by_keyword("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", self, sizes, {"shape": shape})
+    shape = sizes
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     given = sizes
     try:
@@ -457,12 +468,17 @@ def leave_capture(t):
 
 
 @method
-def resize_(self, *sizes, memory_format=None):
+def resize_(self, *sizes, size=None, memory_format=None):
     """Changes the size in place; the storage grows if it must (new elements are zero, see `ftorch.eager.core.fill`).
 
     Args:
         memory_format: the layout of the memory from then on, also where the size is what it was.
     """
+    if size is not None or not sizes:
+        sizes = _by_keyword(
+            "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)", self, sizes,
+            {} if size is None else {"size": size},
+        )
     sizes = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else map(operator.index, sizes)
     if self._ftorch_requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -508,25 +524,25 @@ def resize_as_(self, the_template, memory_format=None):
             return result
     if memory_format is formats.preserve_format:
         memory_format = formats.suggested(the_template._ftorch_geometry)
-    return resize_(self, *the_template.shape, memory_format=memory_format)
+    return resize_(self, the_template.shape, memory_format=memory_format)
 
 
 _WIDE = {float: _dtype.float64, complex: _dtype.complex128}
 
 
 @method
-def copy_(self, src, non_blocking=False):
+def copy_(self, other, non_blocking=False):
     """Copies elements from another tensor, broadcast and cast, across devices."""
-    if not isinstance(src, TensorBase):
-        if not isinstance(src, (int, float, complex, np.generic)):
+    if not isinstance(other, TensorBase):
+        if not isinstance(other, (int, float, complex, np.generic)):
             raise TypeError(
-                f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}"
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(other)}"
             )
         # A Python number keeps its precision: it takes the dtype of `self` only when written.
-        src = api.tensor(src, dtype=_WIDE.get(type(src)))
-    if src._ftorch_geometry.device is not self._ftorch_geometry.device:
-        src = src.to(self._ftorch_geometry.device)
-    return _op.call_inplace(_op.op_named("copy"), (self, src), (False,))
+        other = api.tensor(other, dtype=_WIDE.get(type(other)))
+    if other._ftorch_geometry.device is not self._ftorch_geometry.device:
+        other = other.to(self._ftorch_geometry.device)
+    return _op.call_inplace(_op.op_named("copy"), (self, other), (False,))
 
 
 def write_array(t, array):
