@@ -13,6 +13,7 @@ from .._ops import ops
 from ..eager.core.device import META, get_default_device
 from ..eager.core.device import device as make_device
 from ..eager.core.geometry import Size, geometry
+from ..eager.dispatch.levels import Wrapped
 from ..eager.dispatch.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -77,7 +78,21 @@ def _unknown_value(name) -> Exception:
 # --- tensors ---------------------------------------------------------------------------
 
 
-class FakeTensor(Tensor):
+class _FakeTensorMeta(type(Tensor)):
+    """Tensors of a graph that PyTorch records with fake tensors (exported modules) are instances, too."""
+
+    def __instancecheck__(cls, value):
+        return super().__instancecheck__(value) or (
+            cls is FakeTensor and issubclass(type(value), Wrapped) and value._level.fakes
+        )
+
+
+def _is_own(value) -> bool:
+    """Whether a value is a fake tensor itself, and not a graph's tensor that says so."""
+    return issubclass(value.__class__, FakeTensor)
+
+
+class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
     """A tensor without elements.
 
     Attributes:
@@ -112,7 +127,7 @@ class FakeTensor(Tensor):
     @property
     def fake_mode(self):
         """The mode that made the tensor."""
-        return self.__dict__.get("_mode") or _default_mode()
+        return self.__dict__.get("_mode") or default_mode()
 
     @property
     def constant(self):
@@ -214,7 +229,7 @@ def _default():
 
 def _wrapped(t, device, mode, symbolic=None) -> FakeTensor:
     """A tensor of the meta device as one that stands for another device."""
-    if isinstance(t, FakeTensor) and t.fake_device == device:
+    if _is_own(t) and t.fake_device == device:
         return t
     made = retyped(t, FakeTensor)
     made.fake_device = device
@@ -232,7 +247,7 @@ def fake_like(t, symbolic=None) -> FakeTensor:
         symbolic: sizes to report, `SymInt` among them.
     """
     g = t._ftorch_geometry
-    device = t.fake_device if isinstance(t, FakeTensor) else g.device
+    device = t.fake_device if _is_own(t) else g.device
     # Not by `empty_strided`: traces see what is made.
     dense = g if g.is_dense else geometry(g.shape, g.dtype, META)
     meta = wrap(Storage(geometry(dense.shape, g.dtype, META, dense.stride)))
@@ -258,7 +273,7 @@ def _call(mode, func, args, kwargs):
     """A call on fake tensors, in a mode or outside."""
     name = getattr(func, "__name__", "")
     leaves = pytree.tree_leaves((args, kwargs))
-    fakes = [a for a in leaves if isinstance(a, FakeTensor)]
+    fakes = [a for a in leaves if _is_own(a)]
     mode = mode if name in ("__get__", "__set__") else _mode_of(mode, fakes)
     if name in _GIVEN and not isinstance(args[0] if args else None, TensorBase) and not fakes:
         return _known(mode, func, args, kwargs)
@@ -278,9 +293,9 @@ def _call(mode, func, args, kwargs):
             if str(error) != "Tensor.item() cannot be called on meta tensors":
                 raise
             raise _unknown_value(name) from None
-    if name == "__set__" and isinstance(args[0], FakeTensor) and isinstance(args[1], FakeTensor):
+    if name == "__set__" and _is_own(args[0]) and _is_own(args[1]):
         args[0].fake_device = args[1].fake_device  # new ``data``
-    if name == "__get__" and isinstance(result, TensorBase) and isinstance(args[0], FakeTensor):  # `x.T`, `x.data`
+    if name == "__get__" and isinstance(result, TensorBase) and _is_own(args[0]):  # `x.T`, `x.data`
         return _wrapped(result, args[0].fake_device, args[0].__dict__.get("_mode"))
     if name in ("__get__", "__set__") or not _has_tensors(result):
         return result
@@ -313,7 +328,7 @@ def _known(mode, func, args, kwargs):
 
 def _refuse_others(func, args, leaves, name):
     """Fails where a tensor with elements is an operand."""
-    if not any(isinstance(a, TensorBase) and not isinstance(a, FakeTensor) for a in leaves):
+    if not any(isinstance(a, TensorBase) and not _is_own(a) for a in leaves):
         return
     if name in ("__get__", "__set__"):
         return
@@ -336,7 +351,7 @@ def _op_name(name, args) -> str:
 def _shown(a) -> str:
     if isinstance(a, (list, tuple)):
         return f"[{', '.join(map(_shown, a))}]"
-    if isinstance(a, TensorBase) and not isinstance(a, FakeTensor):
+    if isinstance(a, TensorBase) and not _is_own(a):
         contents = "[...]" if a.dim() else str(a.tolist())
         grad = ", requires_grad=True" if a.requires_grad else ""
         return f"tensor({contents}, size={tuple(a.shape)}{grad})"
@@ -372,7 +387,7 @@ def _device_of(name, args, kwargs, fakes):
         return _numbered(make_device(where))
     named = [kwargs["device"]] if kwargs.get("device") is not None else []
     if name == "to":
-        named += [a.fake_device if isinstance(a, FakeTensor) else a for a in args[1:]]
+        named += [a.fake_device if _is_own(a) else a for a in args[1:]]
     found = next((d for d in map(_as_device, named) if d is not None), None)
     if found is not None:
         return _numbered(found)
@@ -394,7 +409,7 @@ def _on_meta(value):
 
     def moved(a):
         if isinstance(a, TensorBase):
-            return a if isinstance(a, FakeTensor) else a.to("meta")
+            return a if _is_own(a) else a.to("meta")
         return META if isinstance(a, make_device) or (isinstance(a, str) and _is_device(a)) else a
 
     return pytree.tree_map(moved, value)
@@ -450,7 +465,7 @@ class FakeTensorMode(TorchFunctionMode):
 _the_default: list[FakeTensorMode] = []
 
 
-def _default_mode() -> FakeTensorMode:
+def default_mode() -> FakeTensorMode:
     """The mode of fake tensors that were made outside one."""
     if not _the_default:
         _the_default.append(FakeTensorMode(allow_non_fake_inputs=True))

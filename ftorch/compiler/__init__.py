@@ -16,7 +16,7 @@ from ..eager.tensor import TensorBase, modes
 from ..jit.compiled_function import Compiled
 from ..jit.compiled_function import stance as _stance
 from ..jit.compiler import compile
-from ..jit.compiling import is_compiling, not_compiling
+from ..jit.compiling import is_capturing, is_compiling, is_exporting, not_compiling
 from ..utils import _pytree as pytree
 from . import config
 from ._cache import load_cache_artifacts, save_cache_artifacts
@@ -237,13 +237,8 @@ def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether code is being captured: see `is_compiling`."""
-    return is_compiling()
-
-
-def is_exporting() -> bool:
-    """Whether code is being exported."""
-    return False
+    """Whether a call of a compiled function is being captured: see `is_compiling`, which is also about exported modules."""
+    return is_capturing()
 
 
 def cudagraph_mark_step_begin() -> None:

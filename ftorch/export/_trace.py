@@ -138,6 +138,7 @@ class ExportLevel(TraceLevel):
 
     composites = True
     renames = True
+    fakes = True
 
     numbers = (SymInt, SymFloat)
 
@@ -485,7 +486,7 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
     level.shown = shown
     if isinstance(shown, Varying):
         shown.draws = level.draws
-    level.composites = level.renames = whole
+    level.composites = level.renames = level.exports = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
     names = _input_names(module, args, kwargs)
     inputs: list[InputSpec] = []

@@ -16,7 +16,8 @@ from typing import Any
 
 from .._alias import is_own
 from .._toplevel.basics import _assert
-from ..eager.tensor import TensorBase
+from ..eager.call.op import hooks
+from ..eager.tensor import TensorBase, modes
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from . import _targets
@@ -58,11 +59,13 @@ _is_tracing = [0]
 
 
 def is_fx_tracing() -> bool:
-    """Whether a function is being traced now."""
-    return _is_tracing[0] > 0
+    """Whether a graph is being recorded now: by `symbolic_trace`, `make_fx` or `torch.export`."""
+    return _is_tracing[0] > 0 or any(level.is_graph for level in modes.levels)
 
 
-is_fx_symbolic_tracing = is_fx_tracing
+def is_fx_symbolic_tracing() -> bool:
+    """`is_fx_tracing`, and no compiler is at work."""
+    return is_fx_tracing() and not (hooks.is_compiling is not None and hooks.is_compiling())
 
 
 def is_fx_tracing_warning() -> None:

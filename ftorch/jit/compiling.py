@@ -8,6 +8,7 @@ from ..eager.call.op import hooks
 from ..eager.core.refcount import PausedCollector
 from ..eager.dispatch import autocast
 from ..eager.native.contexts import contextmanager, repeatable
+from ..eager.tensor import modes
 
 
 class _Local(threading.local):
@@ -59,9 +60,19 @@ class Stance:
 stance = Stance()
 
 
-def is_compiling() -> bool:
-    """Whether a function is being captured now."""
+def is_capturing() -> bool:
+    """Whether a call of a compiled function is being captured now."""
     return local.depth > 0
+
+
+def is_exporting() -> bool:
+    """Whether `torch.export` is recording a module."""
+    return any(level.exports for level in modes.levels)
+
+
+def is_compiling() -> bool:
+    """Whether a function is being captured now, or a module exported."""
+    return local.depth > 0 or is_exporting()
 
 
 hooks.is_compiling = is_compiling

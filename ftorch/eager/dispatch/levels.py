@@ -39,6 +39,9 @@ class Level:
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
     records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
     numbers = ()  # classes of numbers that calls see as they are, not as Python's own
+    is_graph = False  # whether it records a graph
+    exports = False  # whether `torch.export` records it
+    fakes = False  # whether its tensors are `FakeTensor`s to who asks
     is_shown = False  # whether a printed tensor of the level says so and is counted among the transforms
 
     def __init__(self):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import _ops
 from ..._dispatch import python_dispatch
-from ..._subclasses.fake_tensor import fake_like
+from ..._subclasses.fake_tensor import default_mode, fake_like
 from ...autograd.grad_mode import no_grad
 from ...eager.autograd import derivatives, inplace_history, saved_tensors, tape
 from ...eager.autograd.views import ViewNode, view_call
@@ -76,6 +76,15 @@ class Traced(Wrapped):
     __slots__ = ("_node",)
     _node: Node
 
+    @property
+    def fake_device(self):
+        """As of a `FakeTensor`, which it is to who asks where that is what PyTorch records with."""
+        return self.device
+
+    @property
+    def fake_mode(self):
+        return default_mode()
+
 
 _RENAMED = {"swapaxes_": "transpose_", "swapdims_": "transpose_"}
 
@@ -102,6 +111,8 @@ def _with_masks(value):
 
 class TraceLevel(Level):
     """Records calls into a graph; constants become attributes of ``root``."""
+
+    is_graph = True
 
     def __init__(self):
         super().__init__()

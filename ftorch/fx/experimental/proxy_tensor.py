@@ -77,7 +77,13 @@ def make_fx(f, decomposition_table=None, tracing_mode: str = "real", **options):
     def traced(*args):
         trace = _trace_for_all_sizes if tracing_mode == "symbolic" else _trace
         kind = DecomposingLevel if options.get("pre_dispatch") else AtenLevel
-        return trace(lambda: kind(table), f, args)
+
+        def level():
+            made = kind(table)
+            made.fakes = tracing_mode != "real"
+            return made
+
+        return trace(level, f, args)
 
     return traced
 

@@ -113,7 +113,7 @@ class Recorder(TorchFunctionMode):
     """
 
     def __init__(self, root=None, keeps_numbers=False, strict=False, sites=None):
-        from ..compiling import is_compiling
+        from ..compiling import is_capturing
 
         self.sites = sites
 
@@ -125,7 +125,7 @@ class Recorder(TorchFunctionMode):
         self.looks = 0
         self.unbacked = self._in_call = False
         self._look = ""
-        self._is_on = is_compiling  # not within a disabled function
+        self._is_on = is_capturing  # not within a disabled function
         self._modes = _modes_now()
 
     # --- where calls come in
