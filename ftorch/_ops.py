@@ -8,11 +8,13 @@ tensor([4., 4.])
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import types
 from typing import Any
 
 from .eager.bindings.signatures import Bound
+from .eager.core import places
 from .eager.core.registry import STATIC, OpDef
 from .eager.core.schema import in_place, qualified
 from .eager.dispatch import overrides
@@ -73,6 +75,11 @@ class OpOverload(OperatorBase):
     namespace = "aten"
     tags: list = []  # noqa: RUF012
 
+    def __new__(cls, *_, **__):
+        made = super().__new__(cls)
+        made.__module__ = f"torch._ops.{cls.namespace}"  # of instances: classes have their own
+        return made
+
     def __init__(self, packet, definition, form="function"):
         self._packet = packet
         schema = definition.schema
@@ -85,6 +92,10 @@ class OpOverload(OperatorBase):
 
     def __call__(self, /, *args, **kwargs):
         handled, result = overridden(self, args, kwargs)
+        if not handled and "out" in kwargs and self._form == "function" and self.namespace == "aten":
+            raise RuntimeError(
+                f"Unknown keyword argument 'out' for operator 'aten::{self._packet.__name__}'. Schema: {self._schema}"
+            )
         return result if handled else self._call(args, kwargs)
 
     def _fits(self, args, kwargs) -> bool:
@@ -95,7 +106,8 @@ class OpOverload(OperatorBase):
         out = kwargs.pop("out", None)
         values = self._bound.bind(args, kwargs)
         if values is None:
-            raise TypeError(f"{self}() got arguments that do not fit its schema {self._schema}")
+            _explain(self._packet, self._schema, args, kwargs)
+            raise RuntimeError(f"{self}() got arguments that do not fit its schema {self._schema}")
         if self._adapt is not None:
             values = self._adapt(*values)
         result = self._bound.invoke(values, self._form == "inplace", out)
@@ -133,9 +145,21 @@ class OpOverload(OperatorBase):
         """Whether a result shares memory with an argument that is not written to."""
         return getattr(self._schema, "is_view", False)
 
+    @property
+    def op(self):
+        """The operator without ``__torch_function__``, as a function."""
+        return _function(self, "", self._call)
+
+    _op = op
+
     def decompose(self, *args, **kwargs):
-        """NotImplemented: kernels are functions of arrays."""
-        return NotImplemented
+        """The result of the calls that ATen's op is made of; NotImplemented if it is one kernel there."""
+        if self.namespace != "aten" or str(self).removeprefix("aten.") not in implicit_names():
+            return NotImplemented
+        return self._call(args, kwargs)
+
+    def _can_decompose(self):
+        return self.namespace == "aten" and str(self).removeprefix("aten.") in implicit_names()
 
     def __str__(self):
         return f"{self.namespace}.{self.__name__}"
@@ -153,6 +177,34 @@ class OpOverload(OperatorBase):
         return _find, (self.namespace, self._packet.__name__, self._overloadname)
 
 
+def _explain(packet, schema, args, kwargs):
+    """Raises what PyTorch says of arguments that do not fit a schema.
+
+    Raises:
+        RuntimeError: what does not fit.
+    """
+    from .library._schema import bind  # which stands above
+
+    if schema is not None:
+        bind(packet._qualified_op_name, schema, args, kwargs)
+
+
+@functools.cache
+def implicit_names() -> frozenset[str]:
+    """The names of ATen's ops that are made of others, gradients included."""
+    with open(places.own_file("_dispatch/implicit.txt"), encoding="utf-8") as file:
+        return frozenset(file.read().split())
+
+
+def _function(op, name, call):
+    def function(*args, **kwargs):
+        return call(args, kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = op.__module__
+    return function
+
+
 def _find(namespace, name, overload):
     return getattr(getattr(getattr(ops, namespace), name), overload)
 
@@ -167,6 +219,7 @@ class OpOverloadPacket:
     def __init__(self, name, namespace="aten"):
         self.__name__ = name
         self.namespace = namespace
+        self.__module__ = f"torch._ops.{namespace}"
         self._overloads: dict[str, OpOverload] = {}
 
     @property
@@ -180,6 +233,19 @@ class OpOverloadPacket:
 
     def __iter__(self):
         return iter(self.overloads())
+
+    @property
+    def op(self):
+        """The operator without ``__torch_function__``, as a function."""
+        return _function(self, self.__name__, lambda args, kwargs: self._choose(args, kwargs)._call(args, kwargs))
+
+    @property
+    def _overload_names(self):
+        return ["" if name == "default" else name for name in self.overloads()]
+
+    @property
+    def _schemas(self):
+        return {name: getattr(self, name or "default")._schema for name in self._overload_names}
 
     def __getattr__(self, name):
         try:
@@ -202,7 +268,18 @@ class OpOverloadPacket:
         for overload in self._overloads.values():
             if overload._fits(args, given):
                 return overload
-        raise TypeError(f"{self._qualified_op_name}() got arguments that fit none of its overloads")
+        errors = []
+        for name in self.overloads():
+            try:
+                _explain(self, getattr(self, name)._schema, args, kwargs)
+            except RuntimeError as error:
+                errors.append(str(error))
+        if len(errors) == 1:
+            raise RuntimeError(errors[0])
+        raise RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n"
+            + "".join([f"{error}\n\n" for error in errors])
+        )
 
     def __str__(self):
         return f"{self.__dict__['namespace']}.{self.__dict__['__name__']}"

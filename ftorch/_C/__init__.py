@@ -269,7 +269,7 @@ _LIBRARY = {
     "_dispatch_key_name": "_queries", "_dispatch_key_parse": "_queries",
     "_dispatch_key_for_device": "_queries", "_dispatch_has_kernel": "_queries",
     "_dispatch_has_kernel_for_dispatch_key": "_queries", "_dispatch_dump": "_queries",
-    "_dispatch_get_all_op_names": "_queries",
+    "_dispatch_get_all_op_names": "_queries", "_dispatch_isTensorSubclassLike": "_queries",
     "_dispatch_get_registrations_for_dispatch_key": "_queries",
 }
 

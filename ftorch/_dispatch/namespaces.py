@@ -8,7 +8,7 @@ import ftorch as torch
 
 from .._ops import REGISTERED, OpOverload, OpOverloadPacket, _OpNamespace, ops
 from ..eager.core.registry import OVERLOADS
-from . import aten, aten_schemas
+from . import aten, aten_schemas, out_overloads
 from .function_overloads import METHODS
 
 
@@ -37,11 +37,11 @@ class _Aten(_OpNamespace):
 
     @staticmethod
     def _overload(packet, name):
-        return aten.overload_of(packet, name)
+        return out_overloads.overload_of(packet, name) or aten.overload_of(packet, name)
 
     @staticmethod
     def _overload_names(packet):
-        return aten_schemas.overload_names(packet.__name__)
+        return *aten_schemas.overload_names(packet.__name__), *out_overloads.names_of(packet)
 
     def __dir__(self):
         return sorted({*OVERLOADS, *super().__dir__()})

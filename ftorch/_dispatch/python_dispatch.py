@@ -72,9 +72,16 @@ def see_gradients():
 
 def _declare():
     _op.hooks.python_overload = overload_call
+    _op.hooks.python_out = _out_call
     see_gradients()
     _op.hooks.python_composite = _composite
     _op.hooks.python_method = _method
+
+
+def _out_call(op, operands, static, outs):
+    from .out_overloads import seen  # which stands on this module
+
+    return seen(op, operands, static, outs)
 
 
 def _run_disabled(func, args, kwargs):
@@ -141,7 +148,13 @@ def run(func, tensors, args, kwargs):
         try:
             rule = rules.get(type(mode))
             if rule is None:
-                result = mode.__torch_dispatch__(func, types, args, kwargs)
+                handler = mode.__torch_dispatch__
+                if isinstance(getattr(handler, "__self__", None), type):
+                    raise RuntimeError(
+                        "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a plain "
+                        "method"
+                    )
+                result = handler(func, types, args, kwargs)
             else:
                 result = rule(mode, func, types, args, kwargs)
         finally:

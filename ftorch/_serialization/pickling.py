@@ -22,7 +22,7 @@ from ..eager.core import dtype as _dtype
 from ..eager.core import formats as _formats
 from ..eager.core.geometry import CONJ, NEG, Size, geometry, memory_order
 from ..eager.memory.storage import Storage
-from ..eager.tensor import DISPATCHING, Tensor, wrap, wrap_view
+from ..eager.tensor import DISPATCHING, Tensor, state_of, wrap, wrap_view
 from ..eager.tensor_api.storage_memory import bytes_of, cell_of
 from ..eager.tensor_api.storages import BaseStorage, TypedStorage, UntypedStorage
 from .storage_types import STORAGE_TYPE_OF, STORAGE_TYPES, UNTYPED, StorageType
@@ -343,7 +343,7 @@ def reduce_tensor(tensor, storage_of):
     reduce = type(tensor).__reduce_ex__
     if reduce is not Tensor.__reduce_ex__ and not (tensor.is_quantized or _reduces_as_parameter(reduce)):
         return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
-    attributes = dict(tensor.__dict__)
+    attributes = state_of(tensor)
     if _is_parameter(tensor):
         arguments = (tensor.detach(), tensor.requires_grad, OrderedDict())
         if attributes:
@@ -354,7 +354,7 @@ def reduce_tensor(tensor, storage_of):
         return function, arguments
     if (tensor.is_quantized or tensor.layout is not _formats.strided) and not attributes:
         return function, arguments
-    return _rebuild_from_type_v2, (function, type(tensor), arguments, attributes)
+    return _rebuild_from_type_v2, (function, type(tensor), arguments, {} if attributes is None else attributes)
 
 
 def _reduces_as_parameter(reduce):  # which is written as below

@@ -6,6 +6,7 @@ Only the data model is here. What users call on a tensor is derived from the op 
 
 from __future__ import annotations
 
+import copyreg
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -193,12 +194,44 @@ def new_leaf(t, requires_grad=True):
         RuntimeError: if its dtype can have no gradient.
     """
     if requires_grad:
-        if t.dtype.category < 2:
+        if t._ftorch_geometry.dtype.category < 2:
             raise RuntimeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
         t._ftorch_requires_grad = True
     return t
+
+
+def slots_of(cls) -> list[str]:
+    """The names that a class of tensors keeps in ``__slots__`` of its own."""
+    if cls is Tensor:
+        return []
+    taken = copyreg._slotnames(Tensor)  # type: ignore[attr-defined]
+    return [name for name in copyreg._slotnames(cls) if name not in taken]  # type: ignore[attr-defined]
+
+
+def state_of(t):
+    """The attributes of a tensor: a dict, of classes with slots a pair of dicts, or None if there are none."""
+    slots = {name: getattr(t, name) for name in slots_of(t.__class__) if hasattr(t, name)}
+    return (t.__dict__, slots) if slots else t.__dict__ or None
+
+
+def set_state(t, state) -> None:
+    """Gives a tensor what `state_of` told of another."""
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    t.__dict__.update(attributes or {})
+    for name, value in slots.items():
+        setattr(t, name, value)
+
+
+_NOT_FREE = "Creating a new Tensor subclass {} but the raw Tensor object is already associated to a python object of type {} \
+which is not a subclass of the requested type"
+
+
+def check_free(made, cls):
+    """Raises where a tensor that is to be of another class is an object that wraps something."""
+    if made.__class__ in DISPATCHING and made._ftorch_storage.error is not None and not issubclass(made.__class__, cls):
+        raise RuntimeError(_NOT_FREE.format(cls.__name__, made.__class__.__name__))
 
 
 def _put(array, where):

@@ -159,6 +159,13 @@ class Library:
         """
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        if dispatch_key and self.dispatch_key and dispatch_key != self.dispatch_key:
+            raise RuntimeError(
+                f'impl("{op_name}", ...): Explicitly provided dispatch key ({dispatch_key}) is inconsistent with the dispatch '
+                f"key of the enclosing TORCH_LIBRARY_IMPL block ({self.dispatch_key}).  Please declare a separate "
+                "TORCH_LIBRARY_IMPL block for this dispatch key and move your impl() there.  (Error occurred while processing "
+                f"TORCH_LIBRARY_IMPL block at {self._where})"
+            )
         key = _keys.parse(dispatch_key or self.dispatch_key or "CompositeImplicitAutograd")
         name = op_name
         if isinstance(op_name, OpOverload):

@@ -91,6 +91,7 @@ class Operator(_ops.OpOverload):
     def __init__(self, packet, schema: Schema, tags=()):  # noqa: D107
         self._packet = packet
         self.namespace = packet.namespace
+        self.__module__ = packet.__module__
         self._schema = schema
         self._overloadname = schema.overload or "default"
         self._form = "inplace" if mutated(schema) else "function"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import _ops
 from ..eager.core.registry import OPS
+from ..eager.tensor import DISPATCHING
 from . import _keys, _operators
 
 
@@ -43,7 +44,15 @@ def _dispatch_has_kernel_for_dispatch_key(name: str, key) -> bool:
     op, key = _find(name), _keys.parse(key)
     if op is not None:
         return key in op.kernels
-    return name.removeprefix("aten::") in OPS and key in ("CPU", "CUDA", "XLA", "Meta", "Autograd")
+    name = name.removeprefix("aten::")
+    if key == "CompositeImplicitAutograd":
+        return (name if "." in name else f"{name}.default") in _ops.implicit_names()
+    return name in OPS and key in ("CPU", "CUDA", "XLA", "Meta", "Autograd")
+
+
+def _dispatch_isTensorSubclassLike(tensor) -> bool:
+    """Whether calls on a tensor are somebody else's: its class has a ``__torch_dispatch__``."""
+    return type(tensor) in DISPATCHING
 
 
 def _dispatch_get_all_op_names() -> list[str]:

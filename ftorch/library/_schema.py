@@ -319,21 +319,14 @@ def bind(name: str, schema: Schema, args, kwargs) -> tuple[list, dict]:
     positional = [a for a in schema.arguments if not a.is_keyword_only]
     keyword_only = [a for a in schema.arguments if a.is_keyword_only]
     declaration = f"Declaration: {schema}"
-    if len(args) > len(positional):
-        if keyword_only:
-            one = len(positional) == 1
-            raise RuntimeError(
-                f"{name}() takes {len(positional)} positional argument{'' if one else 's'}(s) but "
-                f"{len(args)} was/were given.  {declaration}".replace("arguments(s)", "argument(s)")
-            )
-        raise RuntimeError(
-            f"{name}() expected at most {len(positional)} argument(s) but received {len(args)} "
-            f"argument(s). {declaration}"
-        )
     if len(args) + len(kwargs) > len(schema.arguments):
         raise RuntimeError(
             f"{name}() expected at most {len(schema.arguments)} argument(s) but received "
             f"{len(args) + len(kwargs)} argument(s). {declaration}"
+        )
+    if len(args) > len(positional):
+        raise RuntimeError(
+            f"{name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.  {declaration}"
         )
     rest = dict(kwargs)
     values = []

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from ..eager.core import api as torch
 from ..eager.dispatch.overrides import disabled
-from ..eager.tensor import PLAIN, Tensor, new_leaf
+from ..eager.tensor import PLAIN, Tensor
 
 __all__ = [
     "Buffer",
@@ -60,11 +60,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A user's tensor type stays what it is, and is marked.
-        tensor = data.detach()
-        if "requires_grad" in vars(type(data)):  # a type that keeps it elsewhere
-            tensor.requires_grad_(requires_grad)
-        else:
-            tensor = new_leaf(tensor, requires_grad)
+        tensor = data.detach().requires_grad_(requires_grad)
         if type(tensor) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires "

@@ -228,8 +228,8 @@ class Optimizer:
         numbers, groups = {}, []
         start = 0
         for group in self.param_groups:
-            for i, p in enumerate(group["params"], start):
-                numbers[id(p)] = i  # of one that was given twice, the last
+            before = set(numbers)  # a parameter has the number of its first group, in which its last counts
+            numbers.update({id(p): i for i, p in enumerate(group["params"], start) if id(p) not in before})
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [numbers[id(p)] for p in group["params"]]
             start += len(packed["params"])

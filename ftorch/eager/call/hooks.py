@@ -40,6 +40,7 @@ class Hooks:
         python_disabled: ``(function, args, kwargs) -> result``: a call without ``__torch_dispatch__``.
         python, python_view: take over calls while a ``TorchDispatchMode`` is active; empty otherwise.
         python_overload, python_composite: the same for overloads and for compositions; empty until one was active.
+        python_out: ``(op, operands, static, outs) -> Handled``: the same for calls with ``out=``.
         subclass, subclass_view: take over calls on tensors whose class has a ``__torch_dispatch__``.
         custom_function: takes over ``autograd.Function.apply`` under transforms and where calls are recorded.
         alias: ``(tangent, tensor) -> tensor``: a tangent that shares memory as its primal does (forward mode).
@@ -81,6 +82,7 @@ class Hooks:
         "python_composite",
         "python_disabled",
         "python_method",
+        "python_out",
         "python_overload",
         "python_view",
         "profiler",
@@ -126,6 +128,7 @@ class Hooks:
     python_composite: Callable[..., Any] | None
     python_disabled: Callable[..., Any] | None
     python_method: Callable[..., Handled] | None
+    python_out: Callable[..., Handled] | None
     python_overload: Callable[..., Any] | None
     python_view: Callable[..., Handled] | None
     record: Callable[..., Any] | None

@@ -459,6 +459,10 @@ def call_out(op: Op, operands, static, out):
             raise TypeError(
                 f"{op.name}(): argument 'out' must be Tensor, not {type_name(o)}"
             )
+    if hooks.python_out is not None:
+        handled, result = hooks.python_out(op, operands, static, outs)
+        if handled:
+            return result if not isinstance(result, tuple) else named(op.definition, list(result), "_out")
     if modes.grad:
         tensors = [t for t in tensors_of(operands) if isinstance(t, Tensor)]
         if any(t._ftorch_requires_grad for t in (*tensors, *outs)) and op.definition.differentiable:

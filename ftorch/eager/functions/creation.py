@@ -54,8 +54,27 @@ def _dtype_with_out(name, dtype, out, device):
     return out.dtype
 
 
+def _layout_name(layout) -> str:
+    """A layout as C++ prints it: ``Strided``, ``Sparse``, ``SparseCsr``."""
+    words = str(layout).removeprefix("torch.").removesuffix("_coo").split("_")
+    return "".join([word.capitalize() for word in words])
+
+
+def check_layout(layout, out) -> None:
+    """Raises for a layout that is not that of ``out``.
+
+    Raises:
+        RuntimeError: in PyTorch's words.
+    """
+    if out is not None and isinstance(layout, formats.layout) and layout is not out.layout:
+        raise RuntimeError(
+            f"layout {_layout_name(layout)} does not match layout of out parameter ({_layout_name(out.layout)})"
+        )
+
+
 def make(name, kernel, args, dtype, layout, device, requires_grad, out=None, stride=None):
     """Calls a creation kernel, whose last argument is the dtype."""
+    check_layout(layout, out)
     if layout in _SPARSE and name in ("zeros", "empty"):
         return hooks.sparse()._zeros(args[0], dtype, layout, device, requires_grad)
     if layout is not None or requires_grad:
@@ -150,8 +169,9 @@ def _strides_in(shape, memory_format):
 def _dtype_of_number(value):
     if isinstance(value, bool):
         return dtypes.bool
-    return dtypes.from_python(complex if isinstance(value, complex) else
-                              float if isinstance(value, float) else int)
+    if isinstance(value, complex):  # never of halves
+        return dtypes.complex128 if dtypes.get_default_dtype() is dtypes.float64 else dtypes.complex64
+    return dtypes.from_python(float if isinstance(value, float) else int)
 
 
 @composite()
@@ -213,7 +233,8 @@ def make_strided(name, size, stride, dtype, layout, device, requires_grad):
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
             f"({len(stride)})"
         )
-    if any(s < 0 for s in stride):
+    largest = sum([(n - 1) * s for n, s in zip(shape, stride)]) if 0 not in shape else 0
+    if any(s < 0 for s in stride) or (largest + 1) * dtype.itemsize >= 1 << 63:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(stride)}"

@@ -14,6 +14,7 @@ from ..core.registry import OPS
 from ..kernels._common import check_fits
 from ..runtime.executor import relabel
 from ..tensor import PLAIN, TensorBase, new_leaf
+from ..tensor_api.legacy_types import check_place
 from ._arguments import as_dtype, number, sizes
 from .creation import check_options, make, make_strided, size_tuple
 
@@ -188,6 +189,7 @@ def new(self, *args, device=None, **named):
             return new_empty(self, value, device=device)
         if name in ("data", "other"):
             args, named = (value,), {}
+    check_place(device, self.device.type, args, "new")
     if named:
         raise TypeError(f"new() received an invalid combination of arguments - got ({', '.join(named)})")
     if not args:

@@ -24,7 +24,7 @@ from ..runtime import capture_trace
 from ..tensor import TensorBase, modes, new_leaf
 from . import random_inplace as fills
 from ._arguments import integer, mismatch, sizes
-from .creation import _dtype_with_out, check_options
+from .creation import _dtype_with_out, check_layout, check_options
 from .random_inplace import FLOATS, check_generator, draw, drawn_like, tensor_of
 
 _SINGLE_OR_DOUBLE = (dtypes.float32, dtypes.float64)
@@ -38,6 +38,7 @@ def _new(name, shape, sampler, args, *, generator, out, dtype, layout, device, r
     dtype = _dtype_with_out(name, dtype, out, device) or default or dtypes.get_default_dtype()
     if check is not None:
         check(dtype)
+    check_layout(layout, out)
     if layout is not None or requires_grad:
         check_options(name, dtype, layout, requires_grad)
     where = devices.resolve(out.device if out is not None else device)
@@ -173,7 +174,7 @@ _LARGEST_PERMUTATION = {dtypes.float16: 2**11 + 1, dtypes.float32: 2**24 + 1}
 
 
 @composite()
-def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, device=None,
+def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=None,
              pin_memory=False, requires_grad=False):
     """A random permutation of the integers below ``n`` (``torch.randperm``).
 
@@ -199,7 +200,7 @@ def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, de
 
     return _new(
         "randperm", (n,), _permutation, (), generator=generator, out=out,
-        dtype=None if out is not None and dtype is dtypes.int64 else dtype, default=dtypes.int64,
+        dtype=dtype, default=dtypes.int64,
         layout=layout, device=device, requires_grad=requires_grad, check=check,
     )
 

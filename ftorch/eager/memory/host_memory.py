@@ -87,6 +87,8 @@ def check(shape, dtype) -> None:
     """
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _CHECKED_BYTES:
+        if not nbytes and math.prod([n for n in shape[1:] if n]) >= 1 << 63:
+            raise RuntimeError("Stride calculation overflowed")
         return
     if nbytes >= 1 << 63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")

@@ -27,10 +27,13 @@ from ..tensor import (
     PLAIN,
     Tensor,
     TensorBase,
+    check_free,
     extras,
     from_array,
     modes,
     new_leaf,
+    set_state,
+    state_of,
     wrap,
     wrap_view,
 )
@@ -459,7 +462,7 @@ def __copy__(self):
     if self.__class__ is not Tensor:
         out = retyped(out, self.__class__)
     out._ftorch_requires_grad = self._ftorch_requires_grad
-    out.__dict__.update(self.__dict__)
+    set_state(out, state_of(self))
     return out
 
 
@@ -470,7 +473,7 @@ def __reduce_ex__(self, protocol):
     kind = None if self.__class__ is Tensor else self.__class__
     state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
              if array.ndim and array.size else np.asarray(array).tobytes(),
-             tuple(self.shape), dtype, str(self.device), self.requires_grad, self.__dict__ or None,
+             tuple(self.shape), dtype, str(self.device), self.requires_grad, state_of(self),
              self.stride() if self._ftorch_geometry.is_dense else None)
     return _rebuild, state
 
@@ -481,8 +484,7 @@ def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=N
     if cls is not None:
         out = retyped(out, cls)
     out._ftorch_requires_grad = requires_grad
-    if attributes:
-        out.__dict__.update(attributes)
+    set_state(out, attributes)
     return out
 
 
@@ -516,6 +518,7 @@ def as_subclass(self, cls):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     _check_class(cls)
     if self.__class__ in DISPATCHING or cls in DISPATCHING:
+        check_free(self, cls)
         return retyped(self, cls)
     return retyped(alias(self), cls)
 
@@ -534,6 +537,7 @@ def _make_subclass(cls, data, require_grad=False):
         made = wrap_view(data._ftorch_storage, data._ftorch_geometry, data._ftorch_offset, None)
     else:
         made = data.detach()
+    check_free(made, cls)
     return new_leaf(retyped(made, cls), require_grad)
 
 

@@ -6,7 +6,7 @@ import copy
 
 from ..dispatch.overrides import DisableTorchFunctionSubclass
 from ..runtime.executor import copied_with
-from ..tensor import Tensor, wrap_view
+from ..tensor import Tensor, slots_of, wrap_view
 from .conversions import retyped
 from .methods import method
 
@@ -34,6 +34,9 @@ def __deepcopy__(self, memo):
     memo[id(self)] = out
     if self._grad is not None:
         out._grad = copy.deepcopy(self._grad, memo)
+    for name in slots_of(self.__class__):
+        if hasattr(self, name):
+            setattr(out, name, copy.deepcopy(getattr(self, name), memo))
     for key, value in self.__dict__.items():
         out.__dict__[key] = copy.deepcopy(value, memo)
     return out

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import api
+from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size
-from ..tensor import DISPATCHING, Tensor, TensorBase
+from ..tensor import DISPATCHING, Tensor, TensorBase, check_free
 from .conversions import alias, retyped
 from .storages import TypedStorage, UntypedStorage
 
@@ -118,12 +119,39 @@ def _with_keyword(args, keywords):
     return (Size(value),) if name == "size" else (value,)
 
 
+def check_place(device, kind: str, args, form: str = "constructor") -> None:
+    """Raises for a ``device=`` that an older constructor cannot take.
+
+    Raises:
+        RuntimeError: it is of another type than the constructor's, or there is a tensor to share.
+    """
+    if device is None:
+        return
+    given = _device.device(device).type
+    if given != kind:
+        raise RuntimeError(f"legacy constructor expects device type: {kind} but device type: {given} was passed")
+    if len(args) == 1 and isinstance(args[0], TensorBase):
+        raise RuntimeError(_SHARING[form])
+
+
+_SHARING = {
+    "constructor": "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  Use "
+    "torch.tensor(...) or torch.as_tensor(...) instead.",
+    "new": "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported.  Use torch.as_tensor(...) "
+    "instead.",
+}
+
+
 def _new(cls, *args, device=None, **keywords):
     """``torch.Tensor(...)``, and the same for subclasses: the default dtype."""
     if cls is Tensor:
         args = _with_keyword(args, keywords)
+    check_place(device, "cpu", args)
     out = _construct(args, _dtype.get_default_dtype(), device, is_typed=False)
-    return out if cls is Tensor else retyped(out, cls)
+    if cls is Tensor:
+        return out
+    check_free(out, cls)
+    return retyped(out, cls)
 
 
 Tensor.__new__ = _new  # type: ignore[assignment]
@@ -154,6 +182,7 @@ class _TypeMeta(type):
         )
 
     def __call__(cls, *args, device=None, **keywords):
+        check_place(device, cls.device_type, args)
         return _construct(_with_keyword(args, keywords), cls.dtype, cls.device_type if device is None else device)
 
     def __repr__(cls):

@@ -106,8 +106,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
             "suppressed for the rest of this program."
         )
     item = dtype.itemsize
-    if length == 0:
-        raise ValueError("both buffer length (0) and count (-1) must not be 0")
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
         raise ValueError(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
