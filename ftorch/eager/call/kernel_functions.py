@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import device as _device
-from ..core.registry import SCALAR, STATIC
+from ..core.registry import SCALAR, STATIC, static_value
 from ..kernels._common import converted
 from ..runtime import size_classes
 from ..runtime.executor import COMPLEX, FLOAT, INT, weak
-from ..runtime.value_checks import static_value
 from ..tensor import TensorBase
 from .operands import check_number
 

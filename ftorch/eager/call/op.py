@@ -16,7 +16,7 @@ from .. import native
 from ..core import device as _device
 from ..core import dtype as dtypes
 from ..core.geometry import has_internal_overlap
-from ..core.registry import OpDef
+from ..core.registry import OpDef, static_key
 from ..core.return_values import named
 from ..core.user_warnings import warn_user
 from ..memory import gpu_driver
@@ -249,6 +249,8 @@ def _call(op: Op, operands, static=()):
         found = op.alternative(*operands)
         if found is not None:
             return call(op_named(found[0]), *found[1:])
+    if static:
+        static = static_key(static)
     key.append(static)
     key = tuple(key)
     try:
@@ -333,6 +335,8 @@ def _call_inplace(op: Op, operands, static=()):
     target = tensors[0]
     if target is not operands[0]:
         raise TypeError(f"{op.name}_(): the first argument must be a Tensor")
+    if static:
+        static = static_key(static)
     key.append(static)
     key = tuple(key)
     try:

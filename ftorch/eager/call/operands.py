@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.registry import OPTIONAL_TENSOR, STATIC, TENSOR, TENSORS
+from ..core.registry import OPTIONAL_TENSOR, STATIC, TENSOR, TENSORS, static_key
 from ..tensor import TensorBase
 from .argument_types import public_name, type_name
 
@@ -23,7 +23,7 @@ def _hashable(value):
 
 
 def hashable(static, definition=None):
-    """Lists in static arguments become tuples; 0-d tensors the numbers that they stand for.
+    """Static arguments as a part of a cache key: lists become tuples, 0-d tensors the numbers that they stand for.
 
     Raises:
         TypeError: if a tensor is no number of the argument's type.
@@ -36,7 +36,7 @@ def hashable(static, definition=None):
         hash(converted)
     except TypeError:
         raise TypeError(f"invalid combination of arguments: {static!r}") from None
-    return converted
+    return static_key(converted)
 
 
 def _numbers_for(definition, static):

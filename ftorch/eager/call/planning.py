@@ -11,7 +11,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.jax_scope import scoped
-from ..core.registry import STATIC
+from ..core.registry import STATIC, static_key
 from ..core.return_values import result_type
 from ..core.suppressed_warnings import quiet
 from ..kernels._common import check_fits
@@ -415,6 +415,7 @@ def create(op, args, device, dtype, stride):
     for a, k in zip(args, definition.kinds):
         (static if k == STATIC else operands).append(a)
     device = _device.resolve(device)
+    static = static_key(tuple(static))
     key = (*map(type, operands), *static, device, dtype, stride)
     try:
         plan = op.plans.get(key)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 
 from . import schema as _schema
+from .dtype import dtype as Dtype
 
 # What the kernel parameter of a schema type is, once the call path is done with it.
 TENSOR, OPTIONAL_TENSOR, TENSORS, SCALAR, STATIC = range(5)
@@ -405,3 +407,42 @@ def _declare(text, *, public, **properties):
         return definition
 
     return register
+
+
+# --- static arguments -------------------------------------------------------------------
+
+
+class MinusZero(float):
+    """The static argument -0.0, which as a part of a cache key is not 0.0 (``F.threshold(x, 0., -0.)`` has another sign)."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return other.__class__ is MinusZero
+
+    def __ne__(self, other):
+        return other.__class__ is not MinusZero
+
+    def __hash__(self):
+        return 0x80000000
+
+    def __reduce__(self):
+        return float, (-0.0,)
+
+
+_MINUS_ZERO = MinusZero(-0.0)
+
+
+def static_key(static: tuple) -> tuple:
+    """Static arguments as a part of a cache key, which tells -0.0 from 0.0."""
+    for value in static:
+        if value.__class__ is float and value == 0 and math.copysign(1, value) < 0:
+            return tuple([_MINUS_ZERO if v.__class__ is float and v == 0 and math.copysign(1, v) < 0 else v for v in static])
+    return static
+
+
+def static_value(value):
+    """A static argument as kernels get it: dtypes as NumPy's, numbers as Python's own."""
+    if isinstance(value, Dtype):
+        return value.numpy
+    return -0.0 if value.__class__ is MinusZero else value

@@ -11,21 +11,15 @@ import numpy as np
 
 from ..core import device as _device
 from ..core import errors
-from ..core.dtype import dtype as Dtype
 from ..core.jax_internals import on_host
 from ..core.jax_scope import scoped
-from ..core.registry import Shape
+from ..core.registry import Shape, static_value
 from ..core.user_warnings import warn_user
 from ..memory.storage import strided
 from . import capture_trace, executor, trace_slice
 from .executor import IMMEDIATE
 
 _NUMBERS = (bool, int, float, complex)
-
-
-def static_value(value):
-    """A static argument as kernels get it: dtypes as NumPy's."""
-    return value.numpy if isinstance(value, Dtype) else value
 
 
 class Checks:

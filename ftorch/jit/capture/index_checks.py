@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.core import device as _device
+from ...eager.core.registry import static_value
 from ...eager.runtime import host_tier, value_checks
 from ...eager.runtime.scalars import INT
 
@@ -52,7 +53,7 @@ def _given(table, step, slots, geometry_of):
         if tag == "shape":
             found.append(("value", geometry_of(step.operands[at[0]])))
         elif tag == "v":
-            found.append(("value", value_checks.static_value(at[0])))
+            found.append(("value", static_value(at[0])))
         elif tag == "n":
             found.append(("value", None))
         elif tag == "t":

@@ -37,7 +37,7 @@ def _clamped(self, low, high):
     if np.dtype(self.dtype).kind == "u" and (low < 0 or high < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     low, high = _constant(low, self), _constant(high, self)
-    return jnp.where(self <= low, low, jnp.where(self >= high, high, self))
+    return jnp.where(self < low, low, jnp.where(self > high, high, self))
 
 
 @op("relu(Tensor self) -> Tensor", forms="function method inplace", layout="pointwise")
@@ -169,7 +169,7 @@ def _elu(x, alpha, scale, input_scale):
     require_floating(x, "elu_cpu")
     wide = up(x)
     negative = jnp.expm1(jnp.minimum(wide, 0) * input_scale) * (alpha * scale)
-    return jnp.where(wide <= 0, negative, wide * scale).astype(x.dtype)
+    return jnp.where(wide < 0, negative, wide * scale).astype(x.dtype)
 
 
 def _elu_slope(x, alpha, scale, input_scale):

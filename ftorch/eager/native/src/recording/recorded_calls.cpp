@@ -2,6 +2,8 @@
 // trace, with the tape's node if an operand requires grad; and the same where the result is written into the first
 // operand. They do what `_call` and `_call_inplace` of `ftorch/eager/call/op.py` say; whatever is not common is left to
 // those, before anything has been changed.
+#include <cmath>
+
 #include "recording/recording.h"
 #include "writes/target_memory.h"
 #include "writes/writes.h"
@@ -117,9 +119,18 @@ struct Operands {
   }
 };
 
+// Whether -0.0 is among static arguments, which as a part of a key is not 0.0: see `static_key` of registry.py.
+bool has_minus_zero(PyObject* fixed) {
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(fixed) && i < PyTuple_GET_SIZE(fixed); i++) {
+    PyObject* value = PyTuple_GET_ITEM(fixed, i);
+    if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) == 0 && std::signbit(PyFloat_AS_DOUBLE(value))) return true;
+  }
+  return false;
+}
+
 // The plan of a call, borrowed; null where it is to be made, or is not an ordinary one.
 PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
-  if (Py_TYPE(op) != known.op || PyList_GET_ITEM(known.special, 0) != zero) return nullptr;
+  if (Py_TYPE(op) != known.op || PyList_GET_ITEM(known.special, 0) != zero || has_minus_zero(fixed)) return nullptr;
   for (Py_ssize_t i = 0; i < count; i++)
     if (!operands.add(values[i])) return nullptr;
   if (operands.scalars && operands.count && at(op, OP_ALTERNATIVE) != Py_None) {
