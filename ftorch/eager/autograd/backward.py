@@ -68,7 +68,7 @@ def run(roots, *, retain_graph, create_graph, inputs=None, accumulates=False):
             order, None where nothing arrived.
         accumulates: run the nodes of ``inputs`` instead, with what leads to them, and return nothing.
     """
-    outer, waiting, around = modes.grad, final.callbacks, final.nodes
+    outer, waiting, around, needed = modes.grad, final.callbacks, final.nodes, running_node.needed
     try:
         try:
             modes.grad, final.callbacks = create_graph, []
@@ -85,9 +85,9 @@ def run(roots, *, retain_graph, create_graph, inputs=None, accumulates=False):
                 final.callbacks.pop(0)()
             return result
         finally:
-            modes.grad, final.callbacks, final.nodes = outer, waiting, around
+            modes.grad, final.callbacks, final.nodes, running_node.needed = outer, waiting, around, needed
     finally:  # again, since what a trace function raises may come in the first one
-        modes.grad, final.callbacks, final.nodes = outer, waiting, around
+        modes.grad, final.callbacks, final.nodes, running_node.needed = outer, waiting, around, needed
 
 
 class _Final(threading.local):
@@ -199,6 +199,7 @@ def _run(roots, retain_graph, inputs, accumulates=False):
             by_node.setdefault(edge[0], []).append(edge)
         needed = _leading_to(start, by_node)
     final.nodes, final.keeps = (counts, start, needed, next(_numbers), by_node), retain_graph
+    running_node.needed = needed
     buffers: dict = {}
     for (node, nr), grad in roots:
         _add_to(buffers.setdefault(node, {}), nr, grad)

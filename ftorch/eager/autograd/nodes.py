@@ -28,10 +28,18 @@ FREED = (
 
 
 class _Running(threading.local):
+    """What computes gradients in this thread.
+
+    Attributes:
+        node: the node that does, where somebody may ask.
+        needed: the nodes that lead to inputs whose gradients are wanted; None: all.
+    """
+
     node: Any = None
+    needed: Any = None
 
 
-running = _Running()  # the node that computes gradients in this thread, where somebody may ask
+running = _Running()
 
 
 def made_at(depth: int):

@@ -15,7 +15,7 @@ from ..core.return_values import named
 from ..runtime.executor import record
 from ..tensor import modes, wrap
 from . import derivatives
-from .nodes import FREED, Node, _sequence, accumulator, made_at
+from .nodes import FREED, Node, _sequence, accumulator, made_at, running
 from .saved_tensors import SavedByHook, save, unpack
 from .view_nodes import AliasNode
 
@@ -66,7 +66,10 @@ class OpNode(Node):
         backward = self.backward
         if modes.grad and backward.plan.op.name in _PASSING and _passes(backward, self.scalars):
             return [grads[0] if m else None for m in backward.mask]
-        operands = (*self.unpack_all(), *self.scalars, *grads)
+        saved = self.unpack_all()
+        if running.needed is not None and len(backward.wanted) > 1:
+            backward, saved = _for_needed(self, backward, saved)
+        operands = (*saved, *self.scalars, *grads)
         seen = hooks.gradient if special[0] else None
         out = None if seen is None else seen(backward.op, operands)
         if out is None:
@@ -98,6 +101,26 @@ class OpNode(Node):
         from .saved_values import names_of
 
         return [*super().__dir__(), *names_of(self)]
+
+
+def _for_needed(node, backward, saved):
+    """The derivative of a node in the inputs whose gradients are wanted, and what it reads of the saved tensors.
+
+    The others' gradients would be computed for nothing, and at infinite slopes they are what zeros are multiplied by
+    where the gradients are differentiated.
+    """
+    edges, mask, needed = node.edges, backward.mask, running.needed
+    asked = tuple([m and e is not None and e[0] in needed for m, e in zip(mask, edges)])
+    if len(edges) != len(mask) or asked == mask or not any(asked):
+        return backward, saved
+    plan = backward.plan
+    found = plan.backwards.get(asked)
+    if found is None:
+        found = plan.backwards[asked] = derivatives.of_plan(plan, asked, node_class)
+    place = backward.saved.index
+    if not set(found.saved) <= set(backward.saved):
+        return backward, saved
+    return found, [saved[place(i)] for i in found.saved]
 
 
 def _passes(backward, scalars):

@@ -100,7 +100,7 @@ def parts_of(trace, table, leaves, sources) -> dict[int, Part]:
         raise Placed
     movable = {id(t) for t in leaves if is_movable(t)}
     if any(id(storage) in regions and id(t) not in movable for t, storage in sources.held) or any(
-        id(t._ftorch_storage) in regions for _, _, t in sources.shared
+        id(t._ftorch_storage) in regions for *_, t in sources.shared
     ):
         raise Placed
     return _Rewriting(table, regions, whole).parts

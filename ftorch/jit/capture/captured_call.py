@@ -5,12 +5,12 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ...eager.memory.storage import Storage
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from . import guards as _guards
 from .python_state import snapshot
 from .result_recipes import Results
+from .shared_memory import SharedMemory
 from .sources import Source, Sources
 from .state_watch import Watch
 from .static_attributes import MISSING
@@ -34,8 +34,7 @@ class CapturedCall:
         grads: what becomes of gradients: [(source of the leaf, how)]; ``grad_checks`` whether one is there.
         edges: the sources of tensors that the results' graph leads to.
         placed: whether it stands for calls only whose arguments lie where those of the captured one did.
-        shared: [(source of an argument, source of another tensor that must have its storage)]; ``apart`` sources of tensors
-            that may have none of an argument's.
+        shared: which of its tensors must share memory.
         fixed: numbers that are constants: (function giving the current ones, {which: value}).
         skipped: modules whose state is no guard.
     """
@@ -67,8 +66,8 @@ class CapturedCall:
         self.draws = {a[1]: n for n, a in enumerate(draws)}
         self.sources = Sources(leaves, watch, trace)
         self._adopt(watch)
-        self.shared = [(mine, other) for mine, other, _ in self.sources.shared]
-        self.apart: list[Source | Storage] = []
+        self.shared = SharedMemory([(one, other, a is b) for one, other, a, b in self.sources.shared])
+        self.shared.keep_apart(self.sources.of_storage.values())
 
     # --- what the function changed in Python
 
@@ -138,7 +137,8 @@ class CapturedCall:
         """Tensors that are found by name have to be of the same kind as the captured ones."""
         seen = set()
         found = [i[2] for i in self.inputs if isinstance(i[2], Source)]
-        for source in (*found, *self.edges, *[other for _, other in self.shared]):
+        shared = [source for pair in self.shared.same for source in pair[:2]]
+        for source in (*found, *self.edges, *self.results.bases, *shared):
             if source.kind not in ("item", "attribute") or id(source) in seen:
                 continue
             seen.add(id(source))
@@ -160,17 +160,9 @@ class CapturedCall:
         """Why the program does not stand for a call, or None."""
         if not self.guards.check():
             return self.guards.reason() or "the state of a module"
-        for mine, other in self.shared:
-            if mine.get(leaves)._ftorch_storage is not other.get(leaves)._ftorch_storage:
-                return f"an argument does not share memory with {other.name} any more"
-        if self.apart:
-            storages = {t._ftorch_storage for t in leaves if issubclass(type(t), TensorBase)}
-            for other in self.apart:
-                if isinstance(other, Storage):
-                    if other in storages:
-                        return "an argument shares memory with a tensor of the function's own"
-                elif (t := other.get(leaves)) is not None and t._ftorch_storage in storages:
-                    return f"an argument shares memory with {other.name}"
+        differs = self.shared.mismatch(leaves)
+        if differs is not None:
+            return differs
         for source, known in self.fixed:
             now = self._current[source] = source()
             for i, value in known:

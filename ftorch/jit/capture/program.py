@@ -67,7 +67,8 @@ class Captured(CapturedCall):
         self.guards = _guards.of_watch(watch, self.skipped)
         self._lower(slots, sources, leaves)
         self._guard_inputs()
-        self._separate(leaves)
+        self.shared.keep_apart([storage for _, source, storage in self.written if source is None])
+        self.shared.keep_apart([i[2] for i in self.inputs if isinstance(i[2], Storage)])
 
     @property
     def calls(self) -> int:
@@ -199,26 +200,6 @@ class Captured(CapturedCall):
             return self.table.roots[-1 - operand]
         step = self.table.steps[self.table.maker[operand]]
         return step.plan.geometries[operand - step.slot]
-
-    def _separate(self, leaves):
-        """Which tensors must not lie in memory of an argument: the program writes to these, or to arguments."""
-        tensors = [t for t in leaves if issubclass(type(t), TensorBase)]
-        if not tensors or not self.written:
-            return
-        writes_argument = any(source is not None and source.kind == "argument" for _, source, _ in self.written)
-        found = [s for _, s, _ in self.written]
-        if writes_argument:
-            found += [i[2] for i in self.inputs if isinstance(i[2], Source | Storage)]
-        found += [s for _, source, s in self.written if source is None]
-        shared = [other for _, other in self.shared]
-        least = min(t._ftorch_geometry.expanse * t.element_size() for t in tensors)
-        for source in dict.fromkeys(found):
-            if source is not None and source not in shared and (
-                isinstance(source, Storage) or source.kind in ("item", "attribute", "grad")
-            ):
-                root = source.root if isinstance(source, Storage) else source.get(leaves)._ftorch_storage.root
-                if root.numel * root.dtype.itemsize >= least:
-                    self.apart.append(source)
 
     def operands_of(self, source):
         """The inputs that are read from a source."""

@@ -126,8 +126,12 @@ class Reachable:
         own = self._codes.get(code)
         if own is None:
             own = self._codes[code] = Names(code)
-        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self.visit(value, own, 1, "a default")
+        for key in ("__defaults__", "__kwdefaults__"):
+            held, path = getattr(function, key), f"the defaults of {function.__name__}"
+            if type(held) is tuple and all(issubclass(type(value), SCALARS) for value in held):
+                self.places.setdefault((id(function), key), Place(function, key, held, True, path))
+            elif held:
+                self._place(function, key, held, True, own, 1, path)
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             try:
                 value = cell.cell_contents

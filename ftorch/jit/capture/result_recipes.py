@@ -87,7 +87,8 @@ class Results:
             if t._ftorch_requires_grad and tape.grad_fn_of(t) is not None:
                 self.differentiable.append(t)
             return "new", new
-        source = captured.sources.storage(storage)
+        # Of several tensors in one storage it is a view of its base, to which its gradients go.
+        source = captured.sources.of_tensor.get(id(t._base)) or captured.sources.storage(storage)
         if source is not None:
             self._check_place(source, t)
             return "view", source, View(t, source.get(self.leaves))
@@ -128,6 +129,11 @@ class Results:
         """
         if type(t) is not Tensor:
             raise self.captured.Unsupported(f"a {type(t).__name__} is made by each call")
+
+    @property
+    def bases(self) -> list:
+        """The sources of tensors of which results are views."""
+        return [how[1] for how in self._described.values() if how[0] == "view"]
 
     # --- the first call
 

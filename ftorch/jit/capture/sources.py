@@ -47,14 +47,17 @@ class Sources:
 
     Attributes:
         held: each with its storage.
-        shared: [(source of an argument, source of a tensor of the same storage that is no argument, the latter)].
+        shared: [(a source, another of the same tensor or of one in the same storage, the two tensors)]; but for containers
+            among the arguments, whose elements are compared as arguments are.
     """
 
     def __init__(self, leaves, watch: Watch, trace: CaptureTrace):
         self.of_storage: dict[int, Source] = {}
+        self._first: dict[int, TensorBase] = {}
         self.of_tensor: dict[int, Source] = {}
         self.held: list = []
-        self.shared: list[tuple[Source, Source, TensorBase]] = []
+        self.shared: list[tuple[Source, Source, TensorBase, TensorBase]] = []
+        self._seen: set[tuple] = set()
         self._given = watch.given
         for number, leaf in enumerate(leaves):
             if issubclass(type(leaf), TensorBase):
@@ -93,19 +96,23 @@ class Sources:
                 self._add(before, Source("grad", source))
 
     def _add(self, t, source):
+        if source.kind in ("item", "attribute"):
+            place = (id(source.holder), source.key)
+            if place in self._seen or id(source.holder) in self._given:
+                return
+            self._seen.add(place)
         first = self.of_storage.get(id(t._ftorch_storage))
-        if first is not None and first.kind == "argument" and source.kind in ("item", "attribute") and (
-            id(source.holder) not in self._given
-        ):
-            self.shared.append((first, source, t))
+        if first is not None and source.kind != "argument":
+            self.shared.append((first, source, self._first[id(t._ftorch_storage)], t))
         if id(t) not in self.of_tensor:
             self.of_tensor[id(t)] = source
             self.of_storage.setdefault(id(t._ftorch_storage), source)
+            self._first.setdefault(id(t._ftorch_storage), t)
             self.held.append((t, t._ftorch_storage))
 
     def let_go(self) -> None:
         """Holds the first call's tensors no longer: nobody asks where they are once the program is made."""
-        self.of_storage, self.of_tensor, self.held, self.shared = {}, {}, [], []
+        self.of_storage, self.of_tensor, self.held, self.shared, self._first = {}, {}, [], [], {}
 
     def tensor(self, t) -> Source:
         return self.of_tensor.get(id(t)) or Source("fixed", t)

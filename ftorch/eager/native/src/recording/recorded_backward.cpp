@@ -79,7 +79,7 @@ PyObject* unpacked(PyObject* saved, PyObject* edge) {
 }
 
 // `OpNode.apply`: gradients for the node's edges. Null without an error: Python has to.
-PyObject* applied(PyObject* node, PyObject* grads) {
+PyObject* applied(PyObject* node, PyObject* grads, PyObject* needed) {
   if (Py_TYPE(node)->tp_base != known.node || has_any(node, NODE_PRE_HOOKS) || has_any(node, NODE_POST_HOOKS)) return nullptr;
   PyObject *backward = at(node, NODE_BACKWARD), *saved = at(node, NODE_SAVED), *edges = at(node, NODE_EDGES);
   PyObject* scalars = at(node, NODE_SCALARS);
@@ -87,6 +87,11 @@ PyObject* applied(PyObject* node, PyObject* grads) {
   if (!listed || !backward || !scalars || !edges || Py_TYPE(backward) != known.backward || !PyList_CheckExact(scalars) ||
       !PyTuple_CheckExact(edges)) return nullptr;
   PyObject *places = at(backward, BACKWARD_SAVED), *wanted = at(backward, BACKWARD_WANTED), *op = at(backward, BACKWARD_OP);
+  for (Py_ssize_t k = 0; needed != Py_None && PyList_GET_SIZE(wanted) > 1 && k < PyList_GET_SIZE(wanted); k++) {
+    Py_ssize_t i = PyLong_AsSsize_t(PyList_GET_ITEM(wanted, k));
+    PyObject* edge = i < PyTuple_GET_SIZE(edges) ? PyTuple_GET_ITEM(edges, i) : Py_None;
+    if (edge == Py_None || PySet_Contains(needed, PyTuple_GET_ITEM(edge, 0)) != 1) return nullptr;  // see `_for_needed`
+  }
   Py_ssize_t count = PySequence_Fast_GET_SIZE(saved), numbers = PyList_GET_SIZE(scalars), given = PyList_GET_SIZE(grads);
   if (PyList_GET_SIZE(places) != count) return nullptr;
   bool any = false;
@@ -234,7 +239,7 @@ bool Walk::step(PyObject* node) {
     }
     if (!capture(node, grads.object, runs)) return false;
     if (runs) {
-      outputs.object = is_bare && is_off(name_grad) ? applied(node, grads.object) : nullptr;
+      outputs.object = is_bare && is_off(name_grad) ? applied(node, grads.object, needed) : nullptr;
       if (!outputs && PyErr_Occurred()) return false;
       if (!outputs) outputs.object = PyObject_CallFunctionObjArgs(apply, node, grads.object, nullptr);
       if (!outputs) return false;
