@@ -249,8 +249,7 @@ def _call(op: Op, operands, static=()):
         found = op.alternative(*operands)
         if found is not None:
             return call(op_named(found[0]), *found[1:])
-    if static:
-        static = static_key(static)
+    static = static and static_key(static)
     key.append(static)
     key = tuple(key)
     try:
@@ -335,8 +334,7 @@ def _call_inplace(op: Op, operands, static=()):
     target = tensors[0]
     if target is not operands[0]:
         raise TypeError(f"{op.name}_(): the first argument must be a Tensor")
-    if static:
-        static = static_key(static)
+    static = static and static_key(static)
     key.append(static)
     key = tuple(key)
     try:

@@ -10,8 +10,7 @@ from ...eager.tensor import TensorBase
 from . import guards as _guards
 from .python_state import snapshot
 from .result_recipes import Results
-from .shared_memory import SharedMemory
-from .sources import Source, Sources
+from .sources import SharedMemory, Source, Sources
 from .state_watch import Watch
 from .static_attributes import MISSING
 

@@ -23,7 +23,6 @@ from ...eager.memory.storage import Storage
 from ...eager.native import waiting
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime.capture_trace import CaptureTrace
-from ...eager.tensor import TensorBase
 from . import guards as _guards
 from . import index_checks
 from .argument_parts import Placed, parts_of, with_copies
@@ -32,7 +31,6 @@ from .gradients import CompiledNode, differentiate, is_freed, make_whole_backwar
 from .lowering import Lowered, Table
 from .result_recipes import Making, Results
 from .signal_handlers import Looked
-from .sources import Source
 from .state_watch import Watch
 
 _DONATION_BYTES = 1 << 14

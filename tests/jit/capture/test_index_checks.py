@@ -1,4 +1,7 @@
-"""Indices that come with a call of a compiled function: one out of range raises what PyTorch raises, and nothing is written."""
+"""Indices that come with a call of a compiled function: each call reads, or writes, where its own says.
+
+One out of range raises what PyTorch raises, and nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +60,44 @@ def test_what_another_program_computes_is_looked_at_later():
             read(c, make(x))
         read(c, ftorch.tensor([1])).tolist()
         c.tolist()
+
+
+# --- tensors of one integer as indices
+
+
+def written(w, i):
+    w[i] = 7.0
+    return w + 0
+
+
+def written_through(w, i):
+    w[i].add_(1)
+    return w + 0
+
+
+def written_in_columns(w, i):
+    w[:, i] = w[:, i - 1] * 2
+    return w + 0
+
+
+INDEXING = {
+    "row": lambda w, i: w[i],
+    "row times": lambda w, i: w[i] * 2,
+    "column": lambda w, i: w[:, i, None],
+    "both": lambda w, i: w[i, i],
+    "slices": lambda w, i: w[i, 1:] + w[..., i].sum(),
+    "computed": lambda w, i: w[i + 0],
+    "written": written,
+    "written through": written_through,
+    "columns": written_in_columns,
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+def test_each_call_has_its_own_index(name):
+    function = INDEXING[name]
+    compiled = ftorch.compile(function)
+    for i in (1, 2, 0, -1):
+        expected = function(pytorch.arange(12.0).reshape(4, 3) + 0, pytorch.tensor(i))
+        found = compiled(ftorch.arange(12.0).reshape(4, 3) + 0, ftorch.tensor(i))
+        assert found.tolist() == expected.tolist()

@@ -37,7 +37,8 @@ class Pair:
             indented = text.replace("\n", "\n    ")
             text = (f"def outer({', '.join(f'{n}=None' for n in closed)}):\n    {indented}\n"
                     f"    def set(name, value):\n        nonlocal {', '.join(closed)}\n"
-                    + "".join(f"        if name == '{n}': {n} = value\n" for n in closed) + "    return f, set\nf, set_ = outer()\n")
+                    + "".join(f"        if name == '{n}': {n} = value\n" for n in closed)
+                    + "    return f, set\nf, set_ = outer()\n")
         exec(compile(text, __file__, "exec"), self.scope)
         self.f = self.scope["f"]
 
@@ -88,7 +89,7 @@ class Pair:
         return [t for name, t in tensors.items() if self.kinds[name] == "argument"]
 
 
-def outcome(torch, kinds, body, sequence, compiled):
+def called_in_turns(torch, kinds, body, sequence, compiled):
     pair = Pair(torch, kinds, body)
     f = torch.compile(pair.f) if compiled else pair.f
     found = []
@@ -113,7 +114,7 @@ random.Random(0).shuffle(PAIRS)
 def test_memory_that_comes_to_be_shared(kinds):
     choose = random.Random(repr(kinds))
     body, sequence = BODIES[choose.choice(list(BODIES))], choose.choice(SEQUENCES)
-    assert outcome(torch, kinds, body, sequence, True) == outcome(reference, kinds, body, sequence, False)
+    assert called_in_turns(torch, kinds, body, sequence, True) == called_in_turns(reference, kinds, body, sequence, False)
 
 
 def test_views_of_two_leaves_in_one_memory():
