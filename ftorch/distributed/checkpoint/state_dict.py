@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import ftorch as torch
 
+from ...eager.native.contexts import contextmanager
 from ..tensor import DTensor
 from ..tensor._api import distribute_tensor
 
@@ -45,6 +47,31 @@ def _clean(name):
     return name
 
 
+def _wrapped(model):
+    """Whether there is a `FullyShardedDataParallel` within: those make state dicts themselves."""
+    return any("_flat_param" in m.__dict__ or hasattr(type(m), "_flat_param") for m in model.modules())
+
+
+@contextmanager
+def _as_asked(model, options):
+    """Within, `FullyShardedDataParallel`s make the state dicts that are asked for. Gives their class, or None."""
+    if not _wrapped(model):
+        yield None
+        return
+    from .. import fsdp
+
+    kind, config = fsdp.StateDictType.SHARDED_STATE_DICT, {"offload_to_cpu": options.cpu_offload}
+    of_model, of_optimizer = fsdp.ShardedStateDictConfig, fsdp.ShardedOptimStateDictConfig
+    if options.full_state_dict:
+        kind = fsdp.StateDictType.FULL_STATE_DICT
+        of_model, of_optimizer = fsdp.FullStateDictConfig, fsdp.FullOptimStateDictConfig
+        config["rank0_only"] = options.cpu_offload
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        with fsdp.FullyShardedDataParallel.state_dict_type(model, kind, of_model(**config), of_optimizer(**config)):
+            yield fsdp.FullyShardedDataParallel
+
+
 def _names(model):
     """{parameter: name}"""
     for m in model.modules():
@@ -65,7 +92,8 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     """A model's state dict, without the names of wrappers."""
     options = options or StateDictOptions()
     frozen = {_clean(n) for n, p in model.named_parameters() if not p.requires_grad}
-    out = {_clean(k): _given(v, options) for k, v in model.state_dict().items()}
+    with _as_asked(model, options):
+        out = {_clean(k): _given(v, options) for k, v in model.state_dict().items()}
     if options.ignore_frozen_params:
         out = {k: v for k, v in out.items() if k not in frozen}
     return {} if _is_elsewhere(options) else out
@@ -107,6 +135,12 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     names, state, groups = _names(model), {}, []
     for optimizer in optimizers:
         _init_optim_state(optimizer)
+        with _as_asked(model, options) as wrapper:
+            if wrapper is not None:
+                found = wrapper.optim_state_dict(model, optimizer)
+                state |= found.get("state", {})
+                groups += found.get("param_groups", [])
+                continue
         for group in optimizer.param_groups:
             listed = [names[id(p)] for p in group["params"]]
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": listed})
@@ -154,6 +188,10 @@ def _of_rank0(given, options):
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Sets a model's state; whole tensors are divided as its parameters are."""
     options = options or StateDictOptions()
+    if _wrapped(model):
+        given = _of_rank0(model_state_dict, options)
+        with _as_asked(model, StateDictOptions(full_state_dict=options.full_state_dict)):
+            return model.load_state_dict(dict(given), strict=options.strict)
     own = {_clean(k): (k, v) for k, v in model.state_dict().items()}
     values = {}
     for name, value in _of_rank0(model_state_dict, options).items():
@@ -171,7 +209,11 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
     """
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names = _names(model)
-    nested = _of_rank0(optim_state_dict, options or StateDictOptions())
+    options = options or StateDictOptions()
+    nested = _of_rank0(optim_state_dict, options)
+    if _wrapped(model):
+        _set_wrapped_states(model, optimizers, nested, options)
+        return
     if "state" not in nested or "param_groups" not in nested:
         nested = _unflattened(nested, names.values())
     by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
@@ -187,6 +229,33 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
                     optimizer.state[p] = {
                         k: _placed(v, p) if k != "step" else v for k, v in nested["state"][name].items()
                     }
+
+
+def _set_wrapped_states(model, optimizers, nested, options):
+    """`set_optimizer_state_dict` of a model in which `FullyShardedDataParallel`s know where states belong."""
+    from ..fsdp._flat_optimizer import names_of
+
+    for optimizer in optimizers:
+        _init_optim_state(optimizer)
+        names = names_of(model, optimizer)
+        given = nested if "state" in nested and "param_groups" in nested else _unflattened(nested, names)
+        own = {
+            "state": {n: v for n, v in given["state"].items() if n in names},
+            "param_groups": _as_grouped(optimizer, given["param_groups"], names_of, model),
+        }
+        with _as_asked(model, StateDictOptions(full_state_dict=options.full_state_dict)) as wrapper:
+            optimizer.load_state_dict(wrapper.optim_state_dict_to_load(model, optimizer, own))
+
+
+def _as_grouped(optimizer, given, names_of, model):
+    """The groups of a state dict as an optimizer has them."""
+    by_name = {n: g for g in given for n in g["params"]}
+    out = []
+    for group in optimizer.param_groups:
+        names = names_of(model, group["params"])
+        source = next((by_name[n] for n in names if n in by_name), group)
+        out.append({**{k: v for k, v in source.items() if k != "params"}, "params": names})
+    return out
 
 
 def _unflattened(flat, names):

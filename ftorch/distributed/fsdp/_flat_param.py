@@ -15,8 +15,8 @@ class _FlatParameterMeta(_ParameterMeta):
 class FlatParameter(Parameter, metaclass=_FlatParameterMeta):
     """A parameter of one dimension that holds several.
 
-    `FullyShardedDataParallel` keeps a module's own parameters (as with ``use_orig_params=True``), so none of its
-    parameters is one; programs ask whether there are, and may make their own.
+    `FullyShardedDataParallel` registers one as ``_flat_param`` in a module in place of the parameters that it divides, unless
+    ``use_orig_params`` keeps them.
 
     Args:
         data: its elements; by default none.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from ...nn.modules.batchnorm import _BatchNorm
+
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig",
     "LocalOptimStateDictConfig", "LocalStateDictConfig", "MixedPrecision", "OptimStateDictConfig",
@@ -41,7 +43,7 @@ class StateDictType(Enum):
 
 @dataclass
 class MixedPrecision:
-    """Dtypes of parameters in use, of reductions and of buffers."""
+    """Dtypes of parameters in use, of reductions and of buffers; modules of some classes are computed in float32."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -49,6 +51,7 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
+    _module_classes_to_ignore: Any = (_BatchNorm,)
 
 
 @dataclass

@@ -52,9 +52,16 @@ class ModuleWrapPolicy:
     def __call__(self, module, recurse, *args, **kwargs):
         return True if recurse else isinstance(module, self._module_classes)
 
+    def _run_policy(self, root_module, ignored_modules, root_kwargs):
+        """{module: how it is wrapped}"""
+        return {
+            m: {**root_kwargs} for m in root_module.modules()
+            if m not in ignored_modules and isinstance(m, self._module_classes)
+        }
+
 
 class CustomPolicy:
-    """Those for which a function is true."""
+    """Those for which a function is true, or a dict: how they are wrapped, where that differs from the outermost."""
 
     def __init__(self, lambda_fn):
         self._lambda_fn = lambda_fn
@@ -62,24 +69,41 @@ class CustomPolicy:
     def __call__(self, module, recurse, *args, **kwargs):
         return True if recurse else bool(self._lambda_fn(module))
 
+    def _run_policy(self, root_module, ignored_modules, root_kwargs):
+        """{module: how it is wrapped}
 
-def chosen(root, policy) -> list:
-    """The submodules that a policy wraps, inner ones first."""
-    out: list = []
+        Raises:
+            ValueError: if the function returns anything else.
+        """
+        chosen = {}
+        for m in root_module.modules():
+            if m in ignored_modules:
+                continue
+            said = self._lambda_fn(m)
+            if not isinstance(said, (dict, bool)):
+                raise ValueError(
+                    f"The lambda_fn passed to CustomPolicy should return False/True or a kwarg dict, but it returned {said}"
+                )
+            if said:
+                chosen[m] = {**root_kwargs, **(said if isinstance(said, dict) else {})}
+        return chosen
 
-    def visit(module, is_root):
-        left = sum(p.numel() for p in module.parameters())
-        if not policy(module=module, recurse=True, nonwrapped_numel=left):
-            return 0
-        wrapped = sum(visit(child, False) for child in module.children())
-        rest = left - wrapped
-        if not is_root and policy(module=module, recurse=False, nonwrapped_numel=rest):
-            out.append(module)
-            return left
-        return wrapped
 
-    visit(root, True)
-    return out
+def _wrap_chosen(root, chosen, wrapper_cls):
+    """Wraps submodules, inner ones first, as `CustomPolicy._run_policy` says."""
+    made: dict = {}
+
+    def visit(module):
+        for name, child in [*module._modules.items()]:
+            if child is None:
+                continue
+            if child not in made:
+                visit(child)
+                made[child] = wrapper_cls(child, **chosen[child]) if child in chosen else child
+            if made[child] is not child:
+                setattr(module, name, made[child])
+
+    visit(root)
 
 
 def _recursive_wrap(module, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, only_wrap_children: bool = False,

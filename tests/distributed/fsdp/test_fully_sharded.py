@@ -44,7 +44,8 @@ def trained(t, rank, **options):
 
 
 def replicated(t, d, rank):
-    """Nothing is divided: PyTorch's `NO_SHARD`; hybrid meshes of both kinds give the same weights."""
+    """Nothing is divided; or over replicas of one part each, by a mesh and by groups: the same weights. (PyTorch averages
+    nothing over such replicas.)"""
     f = __import__(f"{t.__name__}.distributed.fsdp", fromlist=["x"])
     strategy, options = f.ShardingStrategy, {"use_orig_params": True}
     plain = trained(t, rank, sharding_strategy=strategy.NO_SHARD, **options)
@@ -52,7 +53,8 @@ def replicated(t, d, rank):
         return plain, plain, plain
     across = d.init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
     hybrid = {"sharding_strategy": strategy.HYBRID_SHARD, **options}
-    return plain, trained(t, rank, **hybrid), trained(t, rank, device_mesh=across, **hybrid)
+    groups = across.get_group(1), across.get_group(0)
+    return plain, trained(t, rank, device_mesh=across, **hybrid), trained(t, rank, process_group=groups, **hybrid)
 
 
 def mixed(t, d, rank):
