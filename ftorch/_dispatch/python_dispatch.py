@@ -209,12 +209,12 @@ class EngineOverload(_ops.OpOverload):
             name=f"aten::{op.name}", arguments=(), returns=(), is_view=False, overload_name="",
             is_mutable=form == "inplace",
         )
-        self._op, self._static = op, static
+        self._engine_op, self._static = op, static
 
     def _call(self, args, kwargs):
         if self._form == "inplace":
-            return _op.call_inplace(self._op, args, self._static)
-        return _op.call(self._op, args, self._static)
+            return _op.call_inplace(self._engine_op, args, self._static)
+        return _op.call(self._engine_op, args, self._static)
 
     @property
     def is_view(self):

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from ..eager.core import api as _torch
 from . import _dense_gradients, _matmul, _pointwise, _structural
+from ._attributes import emptied_to as _emptied_to  # noqa: F401
+from ._attributes import like as _like  # noqa: F401
 from ._attributes import zeros as _zeros
 from ._construct import (
     sparse_bsc_tensor,

@@ -6,6 +6,8 @@ from ..eager.core import api as torch
 from ..eager.core import formats
 from ..eager.core.dtype import int64
 from ..eager.core.geometry import Size, geometry
+from ..eager.tensor import Tensor
+from ..eager.tensor_api.legacy_types import check_place
 from ._convert import to_compressed, to_dense, to_sparse
 from ._tensor import (
     _LAYOUT_NAME,
@@ -175,6 +177,25 @@ def _empty(like, size, sparse_dim, dense_dim=0, dtype=None):
     return CooPattern(indices, size, True).build(values)
 
 
+def emptied_to(out, size):
+    """``torch.zeros`` with a sparse ``out``."""
+    size = tuple(size)
+    return become(out, _empty(out, size, len(size)) if is_coo(out) else emptied(out, None, size))
+
+
+def like(name, x, dtype, layout, device, requires_grad):
+    """``torch.zeros_like`` of a dense tensor in a sparse layout; of the others only zeros can be.
+
+    Raises:
+        NotImplementedError: another name than ``zeros_like``.
+    """
+    device = x.device if device is None else device
+    made = zeros(x.shape, dtype or x.dtype, layout, device, requires_grad)
+    if name != "zeros_like":
+        raise not_run("empty_strided", made)
+    return made
+
+
 def zeros(size, dtype, layout, device, requires_grad):
     """``torch.zeros`` and ``torch.empty`` of a sparse layout."""
     if layout is formats.sparse_coo:
@@ -233,6 +254,47 @@ def _new(input, *size, dtype=None, device=None, layout=None, requires_grad=False
 
 
 sparse_op("new_zeros", "new_empty")(_new)
+
+
+@sparse_op("new_ones", "new_full")
+def new_ones(input, size, *args, **kwargs):
+    raise not_run("fill_.Scalar", input)
+
+
+@sparse_op()
+def new(input, *args, device=None):
+    """The constructor of early PyTorch: of sizes, or of indices and elements."""
+    check_place(device, input.device.type, args, "new")
+    if len(args) in (2, 3) and isinstance(args[0], Tensor):
+        from ._construct import sparse_coo_tensor  # which stands on this module
+
+        indices, values, *size = args
+        return sparse_coo_tensor(indices, values, *size, dtype=input.dtype, device=input.device)
+    if len(args) == 1 and not isinstance(args[0], (int, Size)):
+        raise TypeError(
+            "SparseTensor.new(sequence) only accepts sizes.  Please use torch.sparse_coo_tensor() or construct a strided "
+            "tensor and convert it to sparse via to_sparse."
+        )
+    size = tuple(args[0]) if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
+    return _empty(input, size, len(size), 0)
+
+
+@sparse_op()
+def __bool__(input):
+    if not input.numel():
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input.to_dense())
+
+
+sparse_op("_dimI")(lambda input: input.sparse_dim())
+sparse_op("_dimV")(lambda input: input.dense_dim())
+
+
+@sparse_op()
+def is_same_size(input, other):
+    return tuple(input.shape) == tuple(other.shape)
 
 
 @sparse_op()
@@ -328,6 +390,10 @@ def sparse_resize_and_clear_(input, size, sparse_dim, dense_dim):
 @sparse_op("resize_as_sparse_", "resize_as_")
 def resize_as_sparse_(input, the_template, memory_format=None):
     """The size of another sparse tensor in place."""
+    if not isinstance(input, SparseTensor):
+        return input.resize_(tuple(the_template.shape))
+    if not isinstance(the_template, SparseTensor):
+        raise not_run("resize_", input)
     if is_coo(input) and is_coo(the_template):
         t = the_template._pattern
         return sparse_resize_(input, t.size, t.sparse_dim, len(t.size) - t.sparse_dim)

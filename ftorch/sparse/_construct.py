@@ -90,7 +90,7 @@ def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, devic
         raise RuntimeError("numel: integer multiplication overflow")
     if _invariants.wanted(check_invariants):
         _invariants.check_coo(indices, values, size, is_coalesced)
-    return _finish(CooPattern(indices, size, bool(is_coalesced)).build(values), requires_grad)
+    return _finish(CooPattern(indices, size, is_coalesced).build(values), requires_grad)
 
 
 def _inferred(indices, values):

@@ -259,7 +259,7 @@ def _rows_as_elements(t):
     width = t.shape[1]
     rows = host(p.indices)[0]
     at = np.stack([np.repeat(rows, width), np.tile(np.arange(width), len(rows))])
-    return p.moved(at, t.shape, p.coalesced).build(values_of(t).reshape(-1))
+    return p.moved(at, t.shape, p.coalesced or None).build(values_of(t).reshape(-1))
 
 
 @sparse_op()

@@ -28,14 +28,14 @@ from ._tensor import (
 _UNARY = (
     "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac isinf isnan isneginf isposinf "
     "log1p nan_to_num rad2deg relu round sgn sign signbit sin sinh sqrt tan tanh trunc angle "
-    "conj_physical positive"
+    "conj_physical"
 )
 _ALIASES = {
     "absolute": "abs", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh",
     "fix": "trunc", "special_erf": "erf", "special_expm1": "expm1",
 }
 # These are linear: places that occur more than once may stay.
-_LINEAR = "neg negative conj resolve_conj resolve_neg real imag".split()
+_LINEAR = "neg negative conj resolve_conj resolve_neg real imag positive".split()
 
 
 def _unary(name, of):
@@ -53,6 +53,8 @@ def _unary(name, of):
         return result if out is None else adopt(out, result)
 
     def apply_(input, *args, **kwargs):
+        if is_coo(input) and name not in _LINEAR and not input._pattern.coalesced:
+            raise RuntimeError(f"{of}_ requires coalesced input")
         return adopt(input, apply(input, *args, **kwargs))
 
     sparse_op(name)(apply)
@@ -144,7 +146,7 @@ def _merged(p, va, q, vb):
     values = torch.zeros((count, *va.shape[1:]), dtype=va.dtype)
     for places, v in zip(at, (va, vb)):
         values = values.index_add(0, torch.from_numpy(places), v)
-    return CooPattern(torch.from_numpy(indices), p.size, p.coalesced and q.coalesced).build(values, "Add")
+    return CooPattern(torch.from_numpy(indices), p.size, (p.coalesced and q.coalesced) or None).build(values, "Add")
 
 
 def _walked(a, b):
@@ -250,20 +252,28 @@ def _intersection(a, b):
     if tuple(a.shape) != tuple(b.shape):
         shape = torch.broadcast_shapes(tuple(a.shape), tuple(b.shape))
         a, b = broadcast_to(a, shape), broadcast_to(b, shape)
-    if a._pattern.same(b._pattern) and a._pattern.coalesced:
-        return rebuilt(a, values_of(a) * values_of(b), "Mul")
-    a, b = coalesce(a), coalesce(b)
     p, q = a._pattern, b._pattern
+    if p.same(q) and p.coalesced and q.coalesced:
+        return rebuilt(a, values_of(a) * values_of(b), "Mul")
     if p.sparse_dim != q.sparse_dim:
         raise RuntimeError(
             "mul operands have incompatible number of sparse dimensions: "
             f"{p.sparse_dim} and {q.sparse_dim}"
         )
-    _, at, bt = np.intersect1d(p.host_keys(), q.host_keys(), assume_unique=True,
-                               return_indices=True)
-    va = values_of(a).index_select(0, index_tensor(at, p.indices))
-    vb = values_of(b).index_select(0, index_tensor(bt, p.indices))
-    return p.moved(host(p.indices)[:, at], p.size, True).build(va * vb, "Mul")
+    # The elements of the one are looked up in the other: of the uncoalesced one, else of that with fewer.
+    if p.coalesced != q.coalesced:
+        is_swapped = q.coalesced
+    else:
+        is_swapped = p.nnz < q.nnz
+    source, other = (a, coalesce(b)) if is_swapped else (b, coalesce(a))
+    p, q = source._pattern, other._pattern
+    keys, known = p.host_keys(), q.host_keys()
+    place = np.searchsorted(known, keys)
+    found = np.flatnonzero(known[np.minimum(place, len(known) - 1)] == keys if len(known) else np.zeros(0, np.int64))
+    vs = values_of(source).index_select(0, index_tensor(found, p.indices))
+    vo = values_of(other).index_select(0, index_tensor(place[found], p.indices))
+    values = vs * vo if is_swapped else vo * vs
+    return p.moved(host(p.indices)[:, found], p.size, p.coalesced or None).build(values, "Mul")
 
 
 @sparse_op("broadcast_to")
@@ -320,20 +330,23 @@ def mul(input, other, *, out=None):
 def mul_(input, other):
     if not isinstance(input, SparseTensor):
         raise not_run("mul_.Tensor", other)
-    return adopt(input, mul(input, other))
+    result = mul(input, other)
+    if is_coo(result) and _is_number(other):  # which says nothing of the places
+        result._coalesced_(result._pattern.nnz < 2)
+    return adopt(input, result)
 
 
 @sparse_op("div", "divide", "true_divide")
-def div(input, other, *, rounding_mode=None, out=None):
+def div(input, other, *, rounding_mode=None, out=None, what="division"):
     """The quotient by a number."""
     if not isinstance(input, SparseTensor):
         if is_coo(other):
             raise (
-                not_run("reciprocal", other) if _is_number(input) else RuntimeError(_divisor(other))
+                not_run("reciprocal", other) if _is_number(input) else RuntimeError(_divisor(other, what))
             )
         raise not_run("div.Tensor", other)
     if not _is_number(other):
-        raise RuntimeError(_divisor(other))
+        raise RuntimeError(_divisor(other, what))
     if rounding_mode is not None and is_coo(input):
         input = coalesce(input)
     v = values_of(input)
@@ -342,15 +355,15 @@ def div(input, other, *, rounding_mode=None, out=None):
     return result if out is None else adopt(out, result)
 
 
-def _divisor(other):
+def _divisor(other, what):
     return (
-        "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+        f"Sparse {what} requires a scalar or zero-dim dense tensor divisor (got shape "
         f"{list(other.shape)} for divisor)"
     )
 
 
 sparse_op("__rtruediv__", "__rdiv__")(lambda input, other: div(other, input))
-sparse_op("floor_divide")(lambda input, other: div(input, other, rounding_mode="floor"))
+sparse_op("floor_divide")(lambda input, other: div(input, other, rounding_mode="floor", what="floor division"))
 
 
 @sparse_op("div_", "divide_", "true_divide_")
@@ -375,7 +388,9 @@ def power(input, exponent, *, out=None):
     return result if out is None else adopt(out, result)
 
 
-sparse_op("pow_")(lambda input, exponent: adopt(input, power(input, exponent)))
+@sparse_op("pow_", "square_")
+def power_(input, exponent=2):
+    raise not_run("pow_.Scalar", input)
 
 
 @sparse_op()

@@ -130,7 +130,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     at = host(offsets)
     if len(set(at.tolist())) != len(at):
         raise RuntimeError("Offset tensor contains duplicate values")
-    rows, columns, which = [], [], []
+    rows, columns, which = ([np.zeros(0, np.int64)] for _ in range(3))
     for k, offset in enumerate(at.tolist()):
         column = np.arange(max(offset, 0), min(diagonals.shape[1], shape[1], shape[0] + offset))
         rows.append(column - offset)

@@ -42,8 +42,10 @@ def wrap(dim, ndim):
 
 
 @sparse_op()
-def permute(input, *dims):
+def permute(input, *given, dims=None):
     """The dimensions in another order; sparse and dense ones stay apart."""
+    dims = given if dims is None else dims
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
     dims = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     ndim = input.dim()
     dims = tuple(wrap(d, ndim) for d in dims)
@@ -60,7 +62,10 @@ def permute(input, *dims):
     p = input._pattern
     n = p.sparse_dim
     if any((d < n) != (i < n) for i, d in enumerate(dims)):
-        raise RuntimeError("transpositions between sparse and dense dimensions are not allowed.")
+        raise RuntimeError(
+            "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed.Only transpositions "
+            "within sparse and dense dimensions are supported."
+        )
     v = values_of(input)
     rest = tuple(d - n + 1 for d in dims[n:])
     if rest != tuple(range(1, ndim - n + 1)):
@@ -70,7 +75,7 @@ def permute(input, *dims):
     if not unmoved:
         indices = indices.index_select(0, index_tensor(np.array(dims[:n], np.int64), indices))
     size = tuple(input.shape[d] for d in dims)
-    return CooPattern(indices, size, p.coalesced and unmoved).build(v, "Permute")
+    return CooPattern(indices, size, (p.coalesced or None) if unmoved else False).build(v, "Permute")
 
 
 def _swapped(dims):
@@ -102,7 +107,8 @@ def transpose(input, dim0, dim1):
             )
         dims = list(range(ndim))
         dims[dim0], dims[dim1] = dim1, dim0
-        return permute(input, dims)
+        out = permute(input, dims)
+        return out if out._pattern.nnz else out._coalesced_(input._pattern.coalesced)
     p = input._pattern
     n = len(p.batch)
     if {dim0, dim1} != {n, n + 1}:
@@ -118,8 +124,18 @@ def transpose(input, dim0, dim1):
     return turned.build(v, "Transpose")
 
 
+def _check_t(input, name):
+    p = input._pattern
+    if is_coo(input) and (p.sparse_dim > 2 or input.dim() != p.sparse_dim):
+        raise RuntimeError(
+            f"{name}() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {p.sparse_dim} sparse and "
+            f"{input.dim() - p.sparse_dim} dense dimensions"
+        )
+
+
 @sparse_op()
 def t(input):
+    _check_t(input, "t")
     if input.dim() > 2:
         raise RuntimeError(
             f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {input.dim()}D "
@@ -128,7 +144,12 @@ def t(input):
     return input if input.dim() < 2 else transpose(input, 0, 1)
 
 
-sparse_op("t_")(lambda input: adopt(input, t(input)))
+@sparse_op()
+def t_(input):
+    _check_t(input, "t_")
+    return adopt(input, t(input))
+
+
 sparse_op("transpose_", "swapaxes_", "swapdims_")(
     lambda input, dim0, dim1: adopt(input, transpose(input, dim0, dim1))
 )
@@ -151,12 +172,12 @@ def unsqueeze(input, dim):
     dim %= ndim + 1
     size = (*input.shape[:dim], 1, *input.shape[dim:])
     if dim > p.sparse_dim:
-        return CooPattern(p.indices, size, p.coalesced).build(
+        return CooPattern(p.indices, size).build(
             values_of(input).unsqueeze(dim - p.sparse_dim + 1), "Unsqueeze"
         )
     zeros = torch.zeros_like(p.indices[:1]) if p.sparse_dim else p.indices.new_zeros((1, p.nnz))
     indices = torch.cat([p.indices[:dim], zeros, p.indices[dim:]])
-    return CooPattern(indices, size, p.coalesced).build(values_of(input), "Unsqueeze")
+    return CooPattern(indices, size).build(values_of(input), "Unsqueeze")
 
 
 # --- parts ---------------------------------------------------------------------------
@@ -166,7 +187,7 @@ def _chosen(input, where, indices, size, name):
     """The elements at some positions, with other places."""
     p = input._pattern
     v = values_of(input).index_select(0, index_tensor(where, p.indices))
-    return p.moved(indices, size, p.coalesced).build(v, name)
+    return p.moved(indices, size, p.coalesced or None).build(v, name)
 
 
 @sparse_op()
@@ -188,7 +209,7 @@ def select(input, dim, index):
     size = (*input.shape[:dim], *input.shape[dim + 1 :])
     if dim >= p.sparse_dim:
         v = values_of(input).select(dim - p.sparse_dim + 1, index)
-        return CooPattern(p.indices, size, p.coalesced).build(v, "Select")
+        return CooPattern(p.indices, size, p.coalesced or None).build(v, "Select")
     at = host(p.indices)
     where = np.flatnonzero(at[dim] == index)
     if p.sparse_dim == 1:
@@ -224,7 +245,7 @@ def index_select(input, dim, index):
     size = (*input.shape[:dim], len(wanted), *input.shape[dim + 1 :])
     if dim >= p.sparse_dim:
         v = values_of(input).index_select(dim - p.sparse_dim + 1, index_tensor(wanted, p.indices))
-        return CooPattern(p.indices, size, p.coalesced).build(v, "IndexSelect")
+        return CooPattern(p.indices, size, p.coalesced or None).build(v, "IndexSelect")
     at = host(p.indices)
     order = np.argsort(at[dim], kind="stable")
     begins = np.searchsorted(at[dim][order], wanted, side="left")
@@ -236,6 +257,21 @@ def index_select(input, dim, index):
     moved[dim] = new
     out = _chosen(input, where, moved, size, "IndexSelect")
     return out if dim == 0 else out._coalesced_(False)
+
+
+@sparse_op()
+def narrow(input, dim, start, length):
+    """Raises what PyTorch says of a range, or that there are no such views."""
+    dim = wrap(dim, input.dim())
+    extent, start = input.shape[dim], int(start)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -extent <= start <= extent:
+        raise IndexError(f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})")
+    start = start + extent if start < 0 else start
+    if start + length > extent:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
+    raise not_run("as_strided", input)
 
 
 @sparse_op()
@@ -255,7 +291,7 @@ def narrow_copy(input, dim, start, length):
     size = (*input.shape[:dim], length, *input.shape[dim + 1 :])
     if dim >= p.sparse_dim:
         v = values_of(input).narrow(dim - p.sparse_dim + 1, start, length)
-        return CooPattern(p.indices, size, p.coalesced).build(v, "NarrowCopy")
+        return CooPattern(p.indices, size, p.coalesced or None).build(v, "NarrowCopy")
     at = host(p.indices)
     where = np.flatnonzero((at[dim] >= start) & (at[dim] < start + length))
     moved = at[:, where]
@@ -267,7 +303,7 @@ def _no_view(input, *args, **kwargs):
     raise not_run("as_strided", input)
 
 
-sparse_op("narrow", "squeeze", "chunk", "split", "as_strided", "diagonal")(_no_view)
+sparse_op("squeeze", "chunk", "split", "as_strided", "diagonal")(_no_view)
 
 
 @sparse_op("reshape", "flatten", "reshape_as")
@@ -377,8 +413,7 @@ def cat(tensors, dim=0, *, out=None):
         begin += x.shape[dim]
         indices.append(at)
         values.append(v)
-    ordered = dim == 0 and all(x._pattern.coalesced for x in tensors) and p.sparse_dim > 0
-    return CooPattern(torch.cat(indices, 1), size, ordered).build(torch.cat(values), "Cat")
+    return CooPattern(torch.cat(indices, 1), size).build(torch.cat(values), "Cat")
 
 
 @sparse_op()
@@ -404,9 +439,12 @@ def summed(input, dim=None, keepdim=False, dtype=None, name="Sum"):
     if dim is None:
         return v.sum()
     ndim = input.dim()
-    dims = sorted({wrap(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim)})
+    dims = sorted([wrap(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim)])
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     if not dims:
-        dims = list(range(ndim))
+        return input if dtype is None else input.to(dtype)
     n = p.sparse_dim
     over = [d for d in dims if d < n]
     inner = [d - n + 1 for d in dims if d >= n]
@@ -427,7 +465,7 @@ def summed(input, dim=None, keepdim=False, dtype=None, name="Sum"):
     elif over:
         at = at[left]
     if not over:
-        return p.moved(at, size, p.coalesced).build(v, name)
+        return p.moved(at, size, p.coalesced or None).build(v, name)
     keys = p.host_keys(left)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     v = accumulated(v, index_tensor(inverse.reshape(-1), p.indices), len(first))
@@ -458,8 +496,8 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None, out=None):
     if dim is not None and not (isinstance(dim, (list, tuple)) and not dim):
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         if len(dims) != input.dim():
-            raise RuntimeError("norm_sparse currently only supports full reductions, so 'dim' must be "
-                               "empty or contain all dimensions of the input")
+            raise RuntimeError("norm_sparse currently only supports full reductions, so 'dim' must "
+                               "either be empty or contain all dimensions of the input")
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
     order = 2 if p in ("fro", None) else p

@@ -19,7 +19,7 @@ from ..eager.autograd import inplace_history, nodes, tape
 from ..eager.core import api as torch
 from ..eager.core import formats
 from ..eager.core.dtype import int64
-from ..eager.core.errors import could_not_run
+from ..eager.core.errors import could_not_run, unmet
 from ..eager.core.geometry import Size, geometry
 from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
@@ -207,9 +207,10 @@ class CooPattern(Pattern):
 
     layout = formats.sparse_coo
 
-    def __init__(self, indices, size, coalesced=False):
+    def __init__(self, indices, size, coalesced=None):
         self.indices, self.size, self.computed = indices, Size(size), {}
-        self.coalesced = coalesced or indices.shape[1] < 2
+        # Whether places are known to be sorted and different; less than two are, where nobody says otherwise.
+        self.coalesced = indices.shape[1] < 2 if coalesced is None else coalesced
 
     @property
     def sparse_dim(self) -> int:
@@ -284,7 +285,7 @@ class CooPattern(Pattern):
     def copy_parts(self):
         self.indices = self.indices.clone()
 
-    def moved(self, indices, size, coalesced=False) -> CooPattern:
+    def moved(self, indices, size, coalesced=None) -> CooPattern:
         """A pattern of other places."""
         if isinstance(indices, np.ndarray):
             indices = index_tensor(indices, self.indices)
@@ -490,11 +491,6 @@ class SparseTensor(Tensor):
     def __iter__(self):
         return iter(self.unbind(0))
 
-    def __bool__(self):
-        if self.numel() != 1:
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-        return bool(self.to_dense())
-
     def _coalesced_(self, coalesced):
         """Says whether the elements are sorted and at different places; nothing is checked."""
         p = self._pattern
@@ -547,6 +543,8 @@ def lent(t) -> Pattern:
 
 def adopt(t, out):
     """Makes a tensor what an out-of-place operation on it gave: the in-place form."""
+    if not isinstance(t, SparseTensor):
+        raise RuntimeError(unmet("self.is_sparse() && result.is_sparse()"))
     if modes.grad:
         inplace_history.check_inplace(t)
     if out.dtype is not t.dtype:
@@ -587,7 +585,7 @@ def is_compressed(t) -> bool:
 for _name in (
     "shape", "dtype", "device", "ndim", "itemsize", "is_cuda", "is_cpu", "is_meta", "is_xla", "size",
     "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex",
-    "is_signed", "is_conj", "is_neg", "is_inference", "is_same_size", "get_device", "requires_grad",
+    "is_signed", "is_conj", "is_neg", "is_inference", "get_device", "requires_grad",
     "requires_grad_", "grad_fn", "is_leaf", "output_nr", "_version", "_is_view", "grad",
     "backward", "detach_", "retain_grad", "retains_grad", "register_hook", "share_memory_",
     "register_post_accumulate_grad_hook", "is_shared", "is_pinned", "pin_memory", "__len__",

@@ -88,6 +88,14 @@ def size_mismatch(a, b, dim) -> str:
     return f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
 
 
+def unmet(condition: str) -> str:
+    """The text of a check in C++ that was given none."""
+    return (
+        f"Expected {condition} to be true, but got false.  (Could this error message be improved?  If so, please report an "
+        "enhancement request to PyTorch.)"
+    )
+
+
 def could_not_run(name: str, backend: str, hint: str = "") -> NotImplementedError:
     """PyTorch's error for an operator of ATen's that a kind of tensors does not have.
 

@@ -75,6 +75,8 @@ def check_layout(layout, out) -> None:
 def make(name, kernel, args, dtype, layout, device, requires_grad, out=None, stride=None):
     """Calls a creation kernel, whose last argument is the dtype."""
     check_layout(layout, out)
+    if out is not None and out.layout in _SPARSE and name == "zeros":
+        return hooks.sparse()._emptied_to(out, args[0])
     if layout in _SPARSE and name in ("zeros", "empty"):
         return hooks.sparse()._zeros(args[0], dtype, layout, device, requires_grad)
     if layout is not None or requires_grad:

@@ -6,7 +6,7 @@ import math
 
 from ..autograd.views import view_call
 from ..call.argument_types import type_name
-from ..call.op import call, dense_like, op_named, special
+from ..call.op import call, dense_like, hooks, op_named, special
 from ..core import api, formats
 from ..core.composite import composite
 from ..core.geometry import Size, geometry
@@ -49,6 +49,8 @@ def _like(name, kernel, x, values, memory_format, dtype, layout, device, require
         )
     g = x._ftorch_geometry
     stride = None
+    if isinstance(layout, formats.layout) and layout is not formats.strided and x.layout is formats.strided:
+        return hooks.sparse()._like(name, x, dtype, layout, device, requires_grad)
     if memory_format is None or memory_format is formats.preserve_format:
         stride = g.stride if g.is_dense else dense_like(g).stride
     elif memory_format is not formats.contiguous_format:
