@@ -427,6 +427,60 @@ _GIVEN = frozenset("tensor scalar_tensor as_tensor asarray".split())  # made of 
 _MOVES = frozenset(("cpu", "cuda"))
 
 
+class FakeTensorConverter:
+    """Makes fake tensors of tensors, the same one for the same tensor.
+
+    >>> import ftorch as torch
+    >>> from ftorch._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
+    >>> FakeTensorConverter().from_real_tensor(FakeTensorMode(), torch.ones(2, 3))
+    FakeTensor(..., size=(2, 3))
+    """
+
+    def __init__(self, *, copy_data: bool = False, export: bool = False):
+        self.export = export
+        self._made: dict[int, tuple[Any, FakeTensor]] = {}
+
+    @property
+    def tensor_memo(self) -> dict[int, FakeTensor]:
+        """{id of a tensor that still is: its fake tensor}"""
+        return {key: fake for key, (tensor, fake) in self._made.items() if tensor() is not None}
+
+    def _get_memo(self, t):
+        known = self._made.get(id(t))
+        return known[1] if known is not None and known[0]() is t else None
+
+    def set_tensor_memo(self, t, v) -> None:
+        """Says which fake tensor stands for a tensor."""
+        self._made[id(t)] = weakref.ref(t), v
+
+    def from_real_tensor(self, fake_mode, t, make_constant=False, shape_env=None, *, source=None, symbolic_context=None,
+                         trace=True) -> FakeTensor:
+        """The fake tensor of a tensor.
+
+        Args:
+            fake_mode: the `FakeTensorMode` that the first one made of this tensor belongs to.
+            make_constant: whether its value is known.
+        """
+        known = self._get_memo(t)
+        if known is not None:
+            return known
+        made = _adopted(fake_like(t), t, fake_mode)
+        if make_constant:
+            made._constant = t, made._version
+        self.set_tensor_memo(t, made)
+        return made
+
+    def from_meta_and_device(self, fake_mode, t, device, pytype=None, dispatch_keys=None) -> FakeTensor:
+        """The fake tensor on a device of a tensor on the meta device.
+
+        Raises:
+            AssertionError: ``t`` is on another device.
+        """
+        if t.device.type != "meta":
+            raise AssertionError(f"tensor's device must be `meta`, got {t.device.type} instead")
+        return _wrapped(t, make_device(device), fake_mode)
+
+
 class FakeTensorMode(TorchFunctionMode):
     """Inside, tensors are made without elements.
 
@@ -442,17 +496,12 @@ class FakeTensorMode(TorchFunctionMode):
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        self._memo: dict[int, tuple[Any, FakeTensor]] = {}
+        self.fake_tensor_converter = FakeTensorConverter()
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None,
                     trace=True) -> FakeTensor:
         """A fake tensor like a tensor; the same one for the same tensor."""
-        known = self._memo.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            return known[1]
-        made = _adopted(fake_like(tensor), tensor, self)
-        self._memo[id(tensor)] = weakref.ref(tensor), made
-        return made
+        return self.fake_tensor_converter.from_real_tensor(self, tensor)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})

@@ -126,3 +126,24 @@ def test_modules_for_a_device_that_is_not_there():
 def test_meta_tensors(call):
     mine, theirs = (shown_call(lambda: call(T, T.ones(1, device="meta"))) for T in (ft, pt))
     assert mine == theirs
+
+
+@pytest.mark.parametrize("ask", [
+    lambda T, c, m, t: c.from_real_tensor(m, t) is c.from_real_tensor(m, t),
+    lambda T, c, m, t: c.from_real_tensor(m, t) is m.from_tensor(t),
+    lambda T, c, m, t: m.fake_tensor_converter.from_real_tensor(m, t) is m.from_tensor(t),
+    lambda T, c, m, t: c.from_real_tensor(m, t).fake_mode is m,
+    lambda T, c, m, t: c.from_real_tensor(FAKE[T].FakeTensorMode(), t).fake_mode is m,
+    lambda T, c, m, t: (c.from_real_tensor(m, t), len(c.tensor_memo)),
+    lambda T, c, m, t: c._get_memo(t),
+    lambda T, c, m, t: c.from_meta_and_device(m, t.to("meta"), T.device("cpu")),
+    lambda T, c, m, t: c.from_meta_and_device(m, t, T.device("cpu")),
+    lambda T, c, m, t: c.from_real_tensor(m, T.nn.Parameter(t)).requires_grad,
+    lambda T, c, m, t: c.from_real_tensor(m, t).to(T.bfloat16).cpu().dtype == T.bfloat16,
+])
+def test_converters(ask):
+    found = []
+    for T in (ft, pt):
+        mode, t = FAKE[T].FakeTensorMode(), T.ones(2, 3)
+        found.append(shown_call(lambda: ask(T, FAKE[T].FakeTensorConverter(), mode, t)))
+    assert found[0] == found[1]

@@ -180,11 +180,11 @@ class Schema:
         return f"{prefix}{self.name}{overload}({', '.join(parts)}) -> {returns}"
 
 
-_HEAD = re.compile(r"(?:(?P<namespace>\w+)::)?(?P<name>[\w]+)(?:\.(?P<overload>\w+))?\(")
+_HEAD = re.compile(r"(?:(?P<namespace>\w+)::)?(?P<name>[\w]+)(?:\.(?P<overload>\w+))?\s*\(")
 _TYPE = re.compile(
     r"(?P<base>[A-Za-z_][\w.]*)"
-    r"(?:\((?P<alias>[a-z0-9*|]+)(?P<write>!)?(?:\s*->\s*(?P<after>[a-z0-9*|]+))?\)|(?P<fresh>\s*!))?"
-    r"(?P<suffixes>(?:\[\d*\]|\?)*)"
+    r"(?:\s*\(\s*(?P<alias>[a-z0-9*|]+)\s*(?P<write>!)?(?:\s*->\s*(?P<after>[a-z0-9*|]+))?\s*\)|(?P<fresh>\s*!))?"
+    r"(?P<suffixes>(?:\s*(?:\[\s*\d*\s*\]|\?))*)"
 )
 _SUFFIX = re.compile(r"\[\d*\]|\?")
 
@@ -219,15 +219,15 @@ def _parse_type(text, fresh):
         alias = Alias(tuple(match["alias"].split("|")), bool(match["write"]), after)
     elif match["fresh"]:
         alias = Alias((f"${next(fresh)}",), True, ("",))
-    return Type(match["base"], tuple(_SUFFIX.findall(match["suffixes"])), alias), match.end()
+    return Type(match["base"], tuple(_SUFFIX.findall("".join(match["suffixes"].split()))), alias), match.end()
 
 
 def _parse_argument(text, is_keyword_only, fresh):
     type_, end = _parse_type(text, fresh)
-    name, equals, default = text[end:].strip().partition("=")
+    name, equals, default = map(str.strip, text[end:].partition("="))
     if not name.isidentifier():
         raise SchemaError(f"expected an argument name in {text!r}")
-    return Argument(type_, name, default.strip() if equals else None, is_keyword_only)
+    return Argument(type_, name, default if equals else None, is_keyword_only)
 
 
 def _parse_return(text, fresh):

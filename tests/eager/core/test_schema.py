@@ -49,6 +49,16 @@ def test_writes_without_a_name(text):
         assert str(parse(text)).partition(" -> ()")[0] == str(torch._C.parse_schema(text)).partition(" -> ()")[0]
 
 
+@pytest.mark.parametrize("text", [
+    "f(Tensor a, *, ScalarType? dtype = None, int n =3, bool b= True) -> (Tensor, Tensor)", "f(Tensor  a,int b=1)->Tensor",
+    "f(int[2] a = [1, 2]) -> ()", "f ( Tensor a ) -> Tensor", "f(Tensor( a! ) x) -> Tensor( a! )",
+    "f(Tensor[] xs, int [] n, int[ 2 ] k) -> Tensor [ ]", "f(Tensor (a) ? x) -> Tensor ?",
+])
+def test_spaces(text):
+    torch = pytest.importorskip("torch")
+    assert str(parse(text)) == str(torch._C.parse_schema(text))
+
+
 @pytest.mark.parametrize("text", ["", "f", "f(", "f(Tensor) -> Tensor", "f(Tensor x)", "f(3 x) -> ()"])
 def test_what_is_no_schema(text):
     with pytest.raises(SchemaError):
