@@ -167,8 +167,12 @@ def rebuilt_from_integers(ints, dtype, arguments, shape, attributes):
 # --- scales --------------------------------------------------------------------------
 
 
-def choose_parameters(low, high, qmin, qmax, preserve_sparsity=False, force_power_of_two=False):
+@np.errstate(all="ignore")
+def choose_parameters(low, high, qmin, qmax, preserve_sparsity=False, force_power_of_two=False, *, single=False):
     """The scale and zero point of a range of numbers, by the rule of PyTorch's CPU kernels.
+
+    Args:
+        single: by the rule of the moving averages' kernel, whose zero point is that of the scale in single precision.
 
     Returns:
         (scale, zero_point): the scale as the double that single precision has.
@@ -195,13 +199,17 @@ def choose_parameters(low, high, qmin, qmax, preserve_sparsity=False, force_powe
         else:
             factor = f32(smallest / original)
             low, high = f32(low * factor), f32(high * factor)
+    scale = float(f32(scale)) if single else scale
     from_min = qmin - float(low) / scale
     from_max = qmax - float(high) / scale
-    min_error = abs(qmin) - abs(float(low) / scale)
-    max_error = abs(qmax) - abs(float(high) / scale)
+    sign = 1 if single else -1
+    min_error = abs(qmin) + sign * abs(float(low) / scale)
+    max_error = abs(qmax) + sign * abs(float(high) / scale)
     initial = from_min if min_error < max_error else from_max
     if low < 0 and high > 0 and preserve_sparsity:
         initial = (qmin + qmax) / 2.0
+    if initial != initial:  # as the processor converts it
+        return float(scale), -(2**31)
     zero_point = qmin if initial < qmin else qmax if initial > qmax else int(np.rint(initial))
     return float(scale), zero_point
 
@@ -209,6 +217,8 @@ def choose_parameters(low, high, qmin, qmax, preserve_sparsity=False, force_powe
 def choose_qparams_per_tensor(input, reduce_range=False):
     """(scale, zero point) for quint8 of a tensor's range (``torch._choose_qparams_per_tensor``)."""
     low, high = (float(v) for v in torch.aminmax(input)) if input.numel() else (0.0, 0.0)
+    if not low <= high:
+        raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
     reduce_range = reduce_range and _reduces_range()
     return choose_parameters(low, high, 0, 127 if reduce_range else 255)
 

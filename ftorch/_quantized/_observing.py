@@ -23,14 +23,13 @@ def observe_moving_average(x, running_min, running_max, scale, zero_point, const
     else:
         least, largest = torch.aminmax(x)
     least, largest = least.reshape(running_min.shape), largest.reshape(running_max.shape)
-    started = running_min.reshape(-1)[0].item() != math.inf
-    if started:
-        least = running_min + constant * (least - running_min)
-        largest = running_max + constant * (largest - running_max)
+    # What is infinite yet is replaced, be it at the start or by a number that was.
+    least = torch.where(torch.isinf(running_min), least, running_min + constant * (least - running_min))
+    largest = torch.where(torch.isinf(running_max), largest, running_max + constant * (largest - running_max))
     running_min.copy_(least)
     running_max.copy_(largest)
     pairs = [
-        choose_parameters(low, high, quant_min, quant_max, preserve_sparsity=symmetric)
+        choose_parameters(low, high, quant_min, quant_max, preserve_sparsity=symmetric, single=True)
         for low, high in zip(running_min.reshape(-1).tolist(), running_max.reshape(-1).tolist())
     ]
     scale.copy_(torch.tensor([s for s, _ in pairs], dtype=scale.dtype))

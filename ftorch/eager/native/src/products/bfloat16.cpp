@@ -73,6 +73,7 @@ inline void put(uint16_t* to, float x) { *to = narrowed(x); }
 template <int M, typename Out>
 void dots(int64_t n, int64_t depth, const char* a, int64_t down, const Terms& b, Out* c, int64_t stride) {
   constexpr int SIDE = 4;
+  const int64_t ahead = rows_ahead(SIDE, 2 * b.across) * b.across * 2;
   for (int64_t j = 0; j < n; j += SIDE) {
     const char* columns[SIDE];
     for (int i = 0; i < SIDE; i++) columns[i] = b.data + std::min(j + i, n - 1) * b.across * 2;
@@ -83,7 +84,10 @@ void dots(int64_t n, int64_t depth, const char* a, int64_t down, const Terms& b,
       const __mmask32 mask = first_bytes(depth - k);
       __m512i right[SIDE];
 #pragma GCC unroll 4
-      for (int l = 0; l < SIDE; l++) right[l] = _mm512_maskz_loadu_epi16(mask, columns[l] + 2 * k);
+      for (int l = 0; l < SIDE; l++) {
+        __builtin_prefetch(columns[l] + 2 * k + ahead);
+        right[l] = _mm512_maskz_loadu_epi16(mask, columns[l] + 2 * k);
+      }
 #pragma GCC unroll 4
       for (int i = 0; i < M; i++) {
         const __m512i left = _mm512_maskz_loadu_epi16(mask, a + i * down + 2 * k);

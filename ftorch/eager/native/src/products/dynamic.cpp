@@ -6,6 +6,7 @@
 #include <string>
 
 #include "operands.h"
+#include "products/product.h"
 #include "threads/threads.h"
 
 namespace {
@@ -61,7 +62,10 @@ __attribute__((noinline)) void tile(int64_t words, int64_t count, const uint8_t*
   for (int64_t k = 0; k < words; k++) {
     __m512i right[N];
 #pragma GCC unroll 8
-    for (int j = 0; j < N; j++) right[j] = _mm512_loadu_si512(b + (j * words + k) * CHUNK);
+    for (int j = 0; j < N; j++) {
+      if constexpr (N > ACROSS) __builtin_prefetch(b + (j * words + k) * CHUNK + AHEAD);
+      right[j] = _mm512_loadu_si512(b + (j * words + k) * CHUNK);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < M; i++) {
       int32_t word;

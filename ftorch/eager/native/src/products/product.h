@@ -12,6 +12,14 @@ struct Product {
   int64_t sizes[3], outer[2], left[4], right[4], result[3];
 };
 
+// Products of few rows read weights once, row by row, and the processor looks ahead only within a page: of short rows hardly.
+// So they ask for the lines that they read next but some: so many bytes, or rows of so many bytes, whole groups of them.
+constexpr int64_t LINE = 64, AHEAD = 4096;
+
+inline int64_t rows_ahead(int64_t group, int64_t bytes) {
+  return bytes <= 0 ? group : (AHEAD + group * bytes - 1) / (group * bytes) * group;
+}
+
 inline Product product_of(Integers sizes, Integers outer, Integers left, Integers right, Integers result) {
   Product p;
   std::copy(sizes.begin(), sizes.end(), p.sizes), std::copy(outer.begin(), outer.end(), p.outer);
