@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import arguments, graphs, layouts, levels, memory, quantized, sparse, values
+from . import arguments, graphs, layouts, levels, memory, quantized, quantized_layers, sparse, values
 
 FAMILIES = {
     "out": memory.out,
@@ -23,4 +23,9 @@ FAMILIES = {
     "optimizers": arguments.optimizers,
     "sparse": sparse.sparse,
     "quantized": quantized.quantized,
+    "quantized_dynamic": quantized_layers.dynamic,
+    "quantized_layers": quantized_layers.layers,
+    "quantized_movements": quantized_layers.movements,
+    "quantized_observers": quantized_layers.observers,
+    "quantized_workflows": quantized_layers.workflows,
 }
