@@ -7,14 +7,14 @@ import numpy as np
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
-from ._attributes import number
+from ._attributes import affine, number
 from ._tensor import build, elementwise, integers, quantized, quantized_op, real, with_integers
 
 
 def level_of(t, value) -> int:
     """The integer that a number becomes in a tensor with one scale."""
     x = torch.tensor(number(value), dtype=_dtype.float32)
-    return int(t._quantizer.quantized(x, t.dtype))
+    return int(affine(t).quantized(x, t.dtype))
 
 
 def written(t, out):
@@ -30,12 +30,7 @@ def written(t, out):
 @quantized_op()
 def relu(input, inplace=False):
     """No number below zero."""
-    if isinstance(input._quantizer, q.PerTensor):
-        out = with_integers(input, torch.clamp(integers(input), min=input._quantizer.zero_point))
-    else:
-        ints = integers(input)
-        zero = input._quantizer.along(input._quantizer.zero_points, ints.dim()).to(ints.dtype)
-        out = with_integers(input, torch.maximum(ints, zero))
+    out = with_integers(input, torch.clamp(integers(input), min=affine(input).zero_point))
     return written(input, out) if inplace else out
 
 
@@ -65,6 +60,7 @@ def relu6(input, inplace=False):
 @quantized_op()
 def threshold(input, threshold, value, inplace=False):
     """The quantized value for what is not above a threshold."""
+    affine(input)
     x = real(input)
     return quantized(torch.where(x > threshold, x, number(value)), input._quantizer, input.dtype)
 
@@ -72,7 +68,6 @@ def threshold(input, threshold, value, inplace=False):
 quantized_op("relu_")(lambda input: relu(input, True))
 quantized_op("relu6_")(lambda input: relu6(input, True))
 quantized_op("hardtanh_")(lambda input, min_val=-1.0, max_val=1.0: hardtanh(input, min_val, max_val, True))
-quantized_op("clamp_", "clip_")(lambda input, min=None, max=None: written(input, clamp(input, min, max)))
 quantized_op("clip")(clamp)
 quantized_op("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout")(
     lambda input, p=0.5, training=False, inplace=False: _dropout(input, p, training)
@@ -95,9 +90,7 @@ def as_quantized(x, input, scale, zero_point):
 
 def _each(function, input, scale, zero_point):
     """A function of each element, in a quantizer of one's own or in that of the input."""
-    if not isinstance(input._quantizer, q.PerTensor):
-        return as_quantized(function(real(input)), input, scale, zero_point)
-    quantizer = input._quantizer if scale is None else q.PerTensor(scale, zero_point)
+    quantizer = affine(input) if scale is None else q.PerTensor(scale, zero_point)
     return elementwise(function, (input,), quantizer, input.dtype)
 
 
@@ -146,11 +139,12 @@ def _unit_quantizer(dtype, signed_results):
     levels = high - low + 1
     if signed_results:
         return 2.0 / levels, 128 if dtype is _dtype.quint8 else 0
-    return 1.0 / levels, low
+    return 1.0 / levels, 0 if dtype is _dtype.qint32 else low
 
 
 def sigmoid(input, scale=None, zero_point=None):
     """The logistic function; its results are in [0, 1), by which its quantizer is chosen."""
+    affine(input)
     if scale is None:
         scale, zero_point = _unit_quantizer(input.dtype, False)
     return as_quantized(torch.sigmoid(real(input)), input, scale, zero_point)
@@ -163,6 +157,7 @@ quantized_op("sigmoid_")(lambda input: written(input, sigmoid(input)))
 @quantized_op()
 def tanh(input):
     """The hyperbolic tangent; its quantizer is chosen by its results, which are in (-1, 1)."""
+    affine(input)
     return as_quantized(torch.tanh(real(input)), input, *_unit_quantizer(input.dtype, True))
 
 
@@ -172,6 +167,7 @@ quantized_op("tanh_")(lambda input: written(input, tanh(input)))
 @quantized_op()
 def hardsigmoid(input, inplace=False):
     """``relu6(x + 3) / 6``; its quantizer is chosen by its results, which are in [0, 1]."""
+    affine(input)
     scale, zero_point = _unit_quantizer(input.dtype, False)
     out = as_quantized(torch.clamp(real(input) + 3, 0, 6) / 6, input, scale, zero_point)
     return written(input, out) if inplace else out

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
+from ..eager.core import formats
 from ..eager.tensor import Tensor
 from ..eager.tensor_api.legacy_types import cpp_name
 from . import _creation
@@ -18,6 +19,7 @@ from ._tensor import (
     adopt,
     build,
     integers,
+    not_run,
     quantized,
     quantized_op,
     real,
@@ -32,8 +34,12 @@ def dequantize(input=None, *, tensors=None):
 
 @quantized_op()
 def int_repr(input):
-    """The integers, in new memory (bytes of packed ones, in one dimension)."""
-    return input._ints.clone()
+    """The integers, in new memory (bytes of packed ones, in one dimension) that is in order, or has the channels last."""
+    ints = input._ints
+    for dims, form in ((4, formats.channels_last), (5, formats.channels_last_3d)):
+        if ints.dim() == dims and ints.is_contiguous(memory_format=form):
+            return ints.clone()
+    return ints.clone(memory_format=formats.contiguous_format)
 
 
 def _expect(value, text):
@@ -44,7 +50,7 @@ def _expect(value, text):
         )
 
 
-def _affine(input):
+def affine(input):
     _expect(isinstance(input._quantizer, q.PerTensor), "quantizer->qscheme() == kPerTensorAffine")
     return input._quantizer
 
@@ -57,8 +63,8 @@ def _channels(input):
     return input._quantizer
 
 
-quantized_op("q_scale")(lambda input: _affine(input).scale)
-quantized_op("q_zero_point")(lambda input: _affine(input).zero_point)
+quantized_op("q_scale")(lambda input: affine(input).scale)
+quantized_op("q_zero_point")(lambda input: affine(input).zero_point)
 quantized_op("q_per_channel_scales")(lambda input: _channels(input).scales)
 quantized_op("q_per_channel_zero_points")(lambda input: _channels(input).zero_points)
 quantized_op("q_per_channel_axis")(lambda input: _channels(input).axis)
@@ -142,6 +148,11 @@ quantized_op("cuda")(lambda input, device=None, non_blocking=False, memory_forma
     input, "cuda" if device is None else device))
 
 
+def _expect_integral(input):
+    if isinstance(input._quantizer, q.PerChannel) and input._quantizer.floating:
+        raise RuntimeError("Unsupported qscheme: per_channel_affine_float_qparams")
+
+
 @quantized_op()
 def empty_like(input, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False,
                memory_format=None):
@@ -150,6 +161,7 @@ def empty_like(input, *, dtype=None, layout=None, device=None, requires_grad=Fal
             "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via "
             f"empty_like.  Specified: {cpp_name(dtype)} Input tensor's dtype: {cpp_name(input.dtype)}"
         )
+    _expect_integral(input)
     if input.dtype in q.PER_BYTE:
         return build(torch.empty_like(input._ints), input._quantizer, input.dtype, input.shape)
     return build(torch.empty_like(input._ints, memory_format=memory_format), input._quantizer.copy())
@@ -166,6 +178,22 @@ def _new(input, *args, **kwargs):
 @quantized_op()
 def ones_like(input, **kwargs):
     return fill_(empty_like(input), 1.0)
+
+
+@quantized_op()
+def full_like(input, fill_value, **kwargs):
+    return fill_(empty_like(input), fill_value)
+
+
+@quantized_op("zeros_like", "new_zeros")
+def _zeros(input, *args, **kwargs):
+    _expect_integral(input)
+    raise not_run("zero_")
+
+
+@quantized_op("__contains__")
+def _contains(input, element):
+    return bool(torch.eq(real(input), real(element)).any())
 
 
 @quantized_op()
@@ -211,6 +239,8 @@ def copy_(self, src, non_blocking=False):
 
 
 def _ints_of(t, x):
+    if isinstance(t._quantizer, q.PerChannel) and t._quantizer.floating:
+        raise RuntimeError("expected scalar type Long but found Float")
     ints = t._quantizer.quantized(x, t.dtype)
     return q.pack(ints, t.dtype) if t.dtype in q.PER_BYTE else ints
 
@@ -270,6 +300,9 @@ def index_put(input, indices, values, accumulate=False):
 
 @quantized_op()
 def masked_fill_(self, mask, value):
+    if not isinstance(self._quantizer, q.PerTensor):
+        raise RuntimeError("masked_fill__quantized_cpu for quantized tensors is currently only supported for per tensor "
+                           "quantized tensors")
     self._ints.masked_fill_(mask, int(_values_for(self, value)))
     return self
 
@@ -317,6 +350,9 @@ def _ordering(name, results):
                 f"{name.capitalize()} operator for quantized tensors only works for per tensor quantized tensors. Please "
                 "open an issue on https://github.com/pytorch/pytorch/issues if you need per channel quantized tensor support."
             )
+        if name == "topk" and not isinstance(input._quantizer, q.PerTensor):
+            raise RuntimeError("Top-K is only supported on per-tensor quantization")
+        affine(input)
         found = getattr(torch, name)(integers(input), *args, **kwargs)
         if isinstance(found, Tensor):
             return with_integers(input, found) if results else found
@@ -325,13 +361,14 @@ def _ordering(name, results):
     quantized_op(name)(ordered)
 
 
-for _name in ("max", "min", "sort", "topk", "amax", "amin", "kthvalue", "median"):
+for _name in ("max", "min", "sort", "topk"):
     _ordering(_name, True)
 _ordering("argsort", False)
 
 
 def _statistic(name):
     def reduced(input, *args, **kwargs):
+        affine(input)
         return quantized(getattr(torch, name)(real(input), *args, **kwargs), input._quantizer, input.dtype)
 
     quantized_op(name)(reduced)
@@ -351,7 +388,7 @@ def _ends_with(dims, rank) -> bool:
 
 @quantized_op("mean")
 def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
-    _affine(input)
+    affine(input)
     dims = tuple(range(input.dim())) if dim is None or dim == () or dim == [] else dim
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     if dtype is None and input.dim() and input.is_contiguous() and (

@@ -223,6 +223,19 @@ def choose_qparams_per_tensor(input, reduce_range=False):
     return choose_parameters(low, high, 0, 127 if reduce_range else 255)
 
 
+def observed_range(x):
+    """(least, largest) of some numbers as PyTorch's kernels of dynamic layers find it (`integer_products.observed_range`)."""
+    flat = np.asarray(x.detach().numpy()).reshape(-1)
+    none, whole = np.isnan(flat), flat.size // 8 * 8
+    if not none.any():
+        return (flat.min(), flat.max()) if flat.size else (0.0, 0.0)
+    none[:whole] = np.maximum.accumulate(none[:whole].reshape(-1, 8)[::-1], 0)[::-1].reshape(-1)
+    if flat[0] != flat[0]:
+        raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
+    none[0] = False
+    return flat[~none].min(), flat[~none].max()
+
+
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
     """(largest, smallest) number of the range that a search finds to lose least (``choose_qparams_optimized``)."""
     if numel < 0 or numel > input.numel():

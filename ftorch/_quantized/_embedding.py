@@ -67,21 +67,38 @@ def embedding(weight, indices, pruned_weights=False):
     return torch.nn.functional.embedding(indices, weight._table)
 
 
+_OPERATORS = {8: "embedding_bag_byte", 4: "embedding_bag_4bit/embedding_bag_2bit", 2: "embedding_bag_4bit/embedding_bag_2bit"}
+
+
 def embedding_bag(weight, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned_weights=False,
-                  per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False):
-    """The sum of the rows of each bag."""
+                  per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False, *,
+                  bits=8):
+    """The sum of the rows of each bag. Bags need not begin with the first index; with ``include_last_offset`` the last one
+    ends at the last offset.
+
+    Raises:
+        RuntimeError: without offsets for 1-D indices, with some for 2-D ones.
+    """
+    if indices.dim() == 2:
+        if offsets is not None:
+            raise RuntimeError(f"{_OPERATORS[bits]} operator: input is 2D, then offsets has to be None, as input is treated is "
+                               "a mini-batch of fixed length sequences.")
+        offsets = torch.arange(0, indices.numel(), indices.shape[1], dtype=indices.dtype)
+        indices = indices.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif offsets is None:
+        kind = "" if bits == 8 else " operator"
+        raise RuntimeError(f"{_OPERATORS[bits]}{kind} expects offsets to be set for 1D indices.")
     table = weight._table if isinstance(weight, EmbeddingPackedParamsBase) else weight
     if compressed_indices_mapping is not None and pruned_weights:
         indices = compressed_indices_mapping.to(indices.dtype)[indices]
         kept = indices >= 0
         weights = torch.ones_like(indices, dtype=_dtype.float32) if per_sample_weights is None else per_sample_weights
         per_sample_weights, indices = weights * kept, torch.clamp(indices, min=0)
-    if offsets is not None:
-        offsets = offsets.to(indices.dtype)
-    return torch.nn.functional.embedding_bag(
-        indices, table, offsets, mode="sum", per_sample_weights=per_sample_weights,
-        include_last_offset=bool(include_last_offset),
-    )
+    # What lies before the first bag and behind the last is in bags of its own, which are left out.
+    bounds = torch.cat([offsets.new_zeros(1), offsets]).to(indices.dtype)
+    bags = torch.nn.functional.embedding_bag(indices, table, bounds, mode="sum", per_sample_weights=per_sample_weights)
+    return bags[1 : -1 if include_last_offset else None]
 
 
 # --- rows with their scale and offset behind them ------------------------------------
@@ -173,11 +190,11 @@ def sub_byte_unpack(bits):
     return unpack
 
 
-def rowwise_offsets(unpack):
+def rowwise_offsets(unpack, bits):
     """The sum of bags of rows that are packed with their scales."""
 
     def run(weight, indices, offsets=None, *args, **kwargs):
-        return embedding_bag(unpack(weight), indices, offsets, *args, **kwargs)
+        return embedding_bag(unpack(weight), indices, offsets, *args, **kwargs, bits=bits)
 
     return run
 

@@ -13,9 +13,10 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.native import multiplies_bytes
 from . import _quantizer as q
-from ._creation import choose_parameters
+from ._creation import choose_parameters, observed_range
 from ._tensor import QuantizedTensor, ScriptObject, build, integers
 
+_ENGINES = {"x86": "X86", "fbgemm": "FBGEMM", "qnnpack": "QNNPACK", "none": "NoQEngine"}
 _SPATIAL = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
@@ -57,7 +58,7 @@ class LinearPackedParamsBase(ScriptObject):
     _qualified = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
     def __init__(self, weight, bias=None):
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias = _in_single_precision(weight), bias
         # (the weight of int8, the sums of its rows, its scales), or None where it has zero points
         self._bytes = _symmetric(weight) if isinstance(weight, QuantizedTensor) else None
         self._dynamic = self._bytes and _dynamic_operands(*self._bytes, bias)  # of `_linear_dynamic_int8`
@@ -95,6 +96,15 @@ class LinearPackedParamsFp16(LinearPackedParamsBase):
 
     def __init__(self, weight, bias=None):
         super().__init__(weight, bias)
+
+
+def _in_single_precision(weight):
+    """A weight whose scale is that of the kernels, which keep it in single precision."""
+    quantizer = getattr(weight, "_quantizer", None)
+    if not isinstance(quantizer, q.PerTensor) or quantizer.scale == float(np.float32(quantizer.scale)):
+        return weight
+    rounded = q.PerTensor(float(np.float32(quantizer.scale)), quantizer.zero_point)
+    return build(weight._ints, rounded, weight.dtype, weight.shape)
 
 
 def _prepared(weight, axis):
@@ -269,6 +279,8 @@ def conv_prepack(dims, transpose=False):
         dilation, groups = rest[-2:]
         if weight.dim() != dims + 2:
             raise RuntimeError(f"Weights are expected to have {dims + 2} dimensions")
+        if transpose and isinstance(weight._quantizer, q.PerChannel):
+            raise RuntimeError("Per Channel Quantization is currently disabled for transposed conv")
         return cls(weight, bias, stride, padding, dilation, groups, transpose, output_padding)
 
     return prepack
@@ -360,8 +372,7 @@ def dynamically_quantized(x, reduce_range=False):
     x = x.detach()
     if x.dtype is not _dtype.float32:
         raise RuntimeError("linear_dynamic: expected a float32 input")
-    low, high = (float(v) for v in torch.aminmax(x)) if x.numel() else (0.0, 0.0)
-    scale, zero_point = choose_parameters(low, high, 0, 127 if reduce_range else 255)
+    scale, zero_point = choose_parameters(*observed_range(x), 0, 127 if reduce_range else 255)
     quantizer = q.PerTensor(scale, zero_point)
     return build(quantizer.quantized(x, _dtype.quint8), quantizer)
 
@@ -389,9 +400,15 @@ def linear_dynamic_fp16_unpacked_weight(X, weight, bias=None):
     return linear_dynamic_fp16(X, linear_prepack_fp16(weight, bias))
 
 
+def _only_onednn(name):
+    if engine() != "onednn":
+        raise RuntimeError(f"Didn't find engine for operation quantized::{name} {_ENGINES.get(engine(), engine())}")
+
+
 def linear_leaky_relu(X, W_prepack, scale, zero_point, negative_slope):
     """A linear layer and `leaky_relu`."""
     _check_activation(X, "linear_leaky_relu")
+    _only_onednn("linear_leaky_relu")
     x = torch.nn.functional.leaky_relu(_linear_numbers(X, W_prepack), negative_slope)
     quantizer = q.PerTensor(scale, zero_point)
     return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)
@@ -400,6 +417,7 @@ def linear_leaky_relu(X, W_prepack, scale, zero_point, negative_slope):
 def linear_tanh(X, W_prepack, scale, zero_point):
     """A linear layer and `tanh`."""
     _check_activation(X, "linear_tanh")
+    _only_onednn("linear_tanh")
     x = torch.tanh(_linear_numbers(X, W_prepack))
     quantizer = q.PerTensor(scale, zero_point)
     return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)

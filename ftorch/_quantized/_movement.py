@@ -26,6 +26,8 @@ _RESHAPING = frozenset("view reshape flatten unflatten view_as reshape_as ravel 
 def _part(quantizer, dim, start, end, step, drops):
     """The quantizer of a slice of a dimension, or of one index of it (``drops``)."""
     scales, zeros, axis = quantizer.scales, quantizer.zero_points, quantizer.axis
+    if quantizer.floating and not (drops and dim == axis):
+        raise RuntimeError("Setting strides is possible only on uniformly or per channel quantized tensors")
     if dim == axis:
         scales, zeros = scales[start:end:step].contiguous(), zeros[start:end:step].contiguous()
         if scales.numel() == 1:
@@ -42,8 +44,10 @@ def per_channel_moved(func, name, t, args, kwargs):
         return _sliced(name, t, args[1:], kwargs)
     if name in ("split", "chunk", "tensor_split", "unsafe_split", "unsafe_chunk", "hsplit", "vsplit", "dsplit"):
         return _cut(t, func(*args, **kwargs))
-    if name in ("index_select", "gather", "masked_select", "take_along_dim"):
+    if name == "index_select":
         per_tensor(t, name)
+    if quantizer.floating and name in ("flip", "fliplr", "flipud", "rot90"):
+        raise RuntimeError("Unsupported qscheme: per_channel_affine_float_qparams")
     if name not in _RESHAPING:
         raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
     out = func(*args, **kwargs)
@@ -167,13 +171,20 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
 # --- joining -------------------------------------------------------------------------
 
 
+def _joinable(t):
+    if not isinstance(t._quantizer, q.PerTensor):
+        raise RuntimeError("Only per-tensor quantization is supported in 'cat'!")
+    return t._quantizer
+
+
 def cat_as(tensors, dim, scale, zero_point, relu=False):
     """Tensors joined in a common quantizer; those that have it already keep their integers."""
+    for t in tensors:
+        _joinable(t)
     target = q.PerTensor(scale, zero_point)
     dtype = tensors[0].dtype
     parts = []
     for t in tensors:
-        per_tensor(t, "cat")
         if t.dtype is not dtype:
             raise RuntimeError("All dtypes must be the same.")
         if t._quantizer == target:
@@ -189,7 +200,7 @@ def cat_as(tensors, dim, scale, zero_point, relu=False):
 def cat(tensors, dim=0, *, out=None):
     """Tensors one after the other, in the quantizer of the first."""
     first = next(t for t in tensors if isinstance(t, QuantizedTensor))
-    quantizer = per_tensor(first, "cat")._quantizer
+    quantizer = _joinable(first)
     joined = cat_as(list(tensors), dim, quantizer.scale, quantizer.zero_point)
     return joined if out is None else out.copy_(joined)
 

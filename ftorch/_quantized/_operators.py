@@ -248,13 +248,14 @@ for _kind, _prepack, _unpack in (
     ("byte", emb.byte_prepack, emb.byte_unpack), ("4bit", emb.sub_byte_prepack(4), emb.sub_byte_unpack(4)),
     ("2bit", emb.sub_byte_prepack(2), emb.sub_byte_unpack(2)),
 ):
+    _bits = 8 if _kind == "byte" else int(_kind[0])
     _options = "" if _kind == "byte" else " optimized_qparams nbins ratio"
     operator(f"embedding_bag_{_kind}_prepack weight{_options}", _prepack)
     operator(f"embedding_bag_{_kind}_prepack_with_rowwise_min_max weight rowwise_min_max{_options}", _prepack)
     operator(f"embedding_bag_{_kind}_unpack weight", _unpack)
-    operator(f"embedding_bag_{_kind}_rowwise_offsets {_BAGS}", emb.rowwise_offsets(_unpack))
+    operator(f"embedding_bag_{_kind}_rowwise_offsets {_BAGS}", emb.rowwise_offsets(_unpack, _bits))
     if _kind != "2bit":
-        operator(f"embedding_bag_{_kind} {_BAGS}", emb.embedding_bag)
+        operator(f"embedding_bag_{_kind} {_BAGS}", functools.partial(emb.embedding_bag, bits=_bits))
         operator(f"embedding_{_kind} weight indices pruned_weights", emb.embedding)
 
 # --- recurrent cells -----------------------------------------------------------------

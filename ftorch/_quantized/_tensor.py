@@ -124,7 +124,7 @@ class QuantizedTensor(Tensor):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            copy = self.clone()
+            copy = build(self._ints.clone(), self._quantizer.copy(), self.dtype, self.shape)
             copy.__dict__.update(self.__dict__)
             memo[id(self)] = copy
         return memo[id(self)]
@@ -213,6 +213,11 @@ def with_integers(t, ints):
     return build(ints, t._quantizer, t.dtype)
 
 
+def quantized_like(t, dtype):
+    """A quantized tensor's integers, packed as those of another dtype."""
+    return build(q.pack(t._ints, dtype), t._quantizer, dtype, t.shape)
+
+
 def per_tensor(t, name):
     """Raises RuntimeError unless a tensor has one scale."""
     if not isinstance(t._quantizer, q.PerTensor):
@@ -233,9 +238,9 @@ MOVING = frozenset(
     "__getitem__ view reshape t transpose permute unsqueeze squeeze flatten unflatten expand expand_as view_as "
     "reshape_as select narrow slice split chunk unbind unsafe_chunk unsafe_split tensor_split swapaxes swapdims "
     "movedim moveaxis repeat tile flip index_select contiguous clone detach as_strided channel_shuffle "
-    "pixel_shuffle pixel_unshuffle max_pool2d take_along_dim gather masked_select T mT unfold "
+    "pixel_shuffle pixel_unshuffle max_pool2d T mT unfold "
     "ravel broadcast_to alias diagonal max_pool3d "
-    "hsplit vsplit dsplit roll rot90 fliplr flipud adjoint H mH select_copy".split()
+    "hsplit vsplit dsplit rot90 fliplr flipud adjoint H mH select_copy".split()
 )
 _FREE = frozenset("contiguous clone detach alias".split())
 
@@ -252,6 +257,13 @@ def moved(func, args, kwargs):
             return wrapped(func(*plain, **named), quantizer)
         result = func(*[integers(first) if a is first else b for a, b in zip(args, plain)], **named)
         return _mapped(result, lambda r: with_integers(first, r))
+    if name == "clone" and quantizer.floating:
+        raise RuntimeError("clone for quantized Tensor only works for       PerTensorAffine and PerChannelAffine qscheme "
+                           "right now")
+    if name not in _FREE and first.dtype in q.PER_BYTE:  # done with a byte for each, of which the results become halves
+        twin = build(integers(first), quantizer)
+        result = moved(func, [twin if a is first else a for a in args], kwargs)
+        return _mapped(result, lambda r: quantized_like(r, first.dtype))
     if name in _FREE:
         out = func(*plain, **named)
         return build(out, quantizer.copy() if name == "clone" else quantizer, first.dtype, first.shape)

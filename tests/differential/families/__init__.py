@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from . import arguments, graphs, layouts, levels, memory, quantized, quantized_layers, sparse, values
+from . import (
+    arguments,
+    graphs,
+    layouts,
+    levels,
+    memory,
+    quantized,
+    quantized_layers,
+    sparse,
+    values,
+)
 
 FAMILIES = {
     "out": memory.out,

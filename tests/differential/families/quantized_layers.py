@@ -1,5 +1,7 @@
 """Layers, observers and conversions of quantization: what modules give, observe and become."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 # Inputs and weights are multiples of such powers of two that sums are exact in any order.
@@ -117,7 +119,10 @@ def _convolution(r):
     n, groups, turned = r.choice([1, 2, 2, 3]), r.choice([1, 1, 2]), r.random() < 0.3
     i, o, k = groups * r.choice([1, 2, 3]), groups * r.choice([1, 2, 4]), r.choice([1, 2, 3])
     relu = "" if turned else r.choice(["", "ReLU"])
-    several = lambda choices: str(tuple(r.choice(choices) for _ in range(n))) if r.random() < 0.5 else str(r.choice(choices))
+
+    def several(choices):
+        return str(tuple(r.choice(choices) for _ in range(n))) if r.random() < 0.5 else str(r.choice(choices))
+
     module = f"torch.ao.nn.intrinsic.quantized.ConvReLU{n}d" if relu else (
         f"torch.ao.nn.quantized.Conv{'Transpose' if turned else ''}{n}d")
     padding = several([0, 1, 2])
@@ -139,7 +144,7 @@ def _convolution(r):
 
 def _embedding(r):
     rows, width, bag = r.choice([4, 10]), r.choice([4, 8, 16]), r.random() < 0.7
-    dtype = r.choice(["quint8", "quint8", "quint4x2"])
+    dtype = r.choice(["quint8", "quint8", "quint4x2"]) if bag else "quint8"  # PyTorch reads behind half bytes' rows
     qconfig = "float_qparams_weight_only_qconfig" + ("_4bit" if dtype == "quint4x2" else "")
     last = r.random() < 0.3
     kind = f"nn.EmbeddingBag({rows}, {width}, mode='sum', include_last_offset={last})" if bag else f"nn.Embedding({rows}, {width})"
@@ -180,7 +185,7 @@ def layers(r):
         n = r.choice([2, 3])
         x = f"x = {_quantized(r, 2, 4, *(3,) * n)}"
         which = r.choice([
-            f"m = torch.ao.nn.quantized.BatchNorm{n}d(4)", "m = torch.ao.nn.quantized.GroupNorm(2, 4, draw(4), draw(4), %s)" % out,
+            f"m = torch.ao.nn.quantized.BatchNorm{n}d(4)", f"m = torch.ao.nn.quantized.GroupNorm(2, 4, draw(4), draw(4), {out})",
             f"m = torch.ao.nn.quantized.InstanceNorm{n}d(4, draw(4), draw(4), {out})",
             f"m = torch.ao.nn.quantized.LayerNorm(({', '.join('3' * n)}), draw({', '.join('3' * n)}), "
             f"draw({', '.join('3' * n)}), {out})"])
@@ -387,5 +392,5 @@ def workflows(r):
     else:
         how = r.choice(["convert_fx", "convert_fx", "convert_to_reference_fx"]) if mode in ("fx", "fx qat") else "convert_fx"
         lines += [f"q = FX.{how}(m)", "q.code", "q"]
-    lines += ["q(x)", "q(draw(1, 2, 8, 8))", f"torch.backends.quantized.engine = 'x86'"]
+    lines += ["q(x)", "q(draw(1, 2, 8, 8))", "torch.backends.quantized.engine = 'x86'"]
     return "\n".join(lines)

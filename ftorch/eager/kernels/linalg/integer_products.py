@@ -79,12 +79,25 @@ def _product_of_bytes(levels, weight, sums, shift):
     return total + (128 - shift) * sums
 
 
+def observed_range(x):
+    """(least, largest) of some numbers. Those that are none PyTorch's kernel passes over in eight lanes, each of which forgets
+    what it saw before one; the first number of all is always seen.
+    """
+    flat = x.reshape(-1)
+    whole = flat.size // 8 * 8
+    none = jnp.isnan(flat)
+    forgotten = lax.cummax(none[:whole].reshape(-1, 8).astype(np.int8), 0, reverse=True).reshape(-1)
+    passed = jnp.concatenate([forgotten.astype(bool), none[whole:]]).at[0].set(False)
+    return jnp.min(jnp.where(passed, np.inf, flat)), jnp.max(jnp.where(passed, -np.inf, flat))
+
+
 def _affine_range(x, largest):
     """(scale, zero point) of bytes up to ``largest`` for the range of some numbers: PyTorch's rule, in its precision."""
     f32, f64 = np.float32, np.float64
     if not x.size:
         return jnp.asarray(0.1, f64), jnp.asarray(0, np.int32)
-    low, high = jnp.minimum(jnp.min(x), f32(0)), jnp.maximum(jnp.max(x), f32(0))
+    low, high = observed_range(x)
+    low, high = jnp.minimum(low, f32(0)), jnp.maximum(high, f32(0))
     scale = (high.astype(f64) - low.astype(f64)) / largest
     single = scale.astype(f32)
     scale = jnp.where((single == 0) | jnp.isinf(1 / single), 0.1, scale)
@@ -97,7 +110,8 @@ def _affine_range(x, largest):
     scale = jnp.where(is_small, least, scale)
     from_low, from_high = -low / scale, largest - high / scale
     zero_point = jnp.where(-jnp.abs(low / scale) < largest - jnp.abs(high / scale), from_low, from_high)
-    return scale, jnp.round(jnp.clip(zero_point, 0, largest)).astype(np.int32)
+    point = jnp.round(jnp.clip(zero_point, 0, largest))
+    return scale, jnp.where(jnp.isnan(point), np.iinfo(np.int32).min, point.astype(np.int32))
 
 
 @op("_linear_dynamic_int8(Tensor self, Tensor weight, Tensor packed, Tensor sums, Tensor scales, Tensor? bias, "

@@ -153,8 +153,7 @@ class _ConvNd(WeightedQuantizedModule):
         if observer.dtype is not torch.qint8:
             raise AssertionError("Weight observer must have a dtype of qint8")
         layer = cls._like(mod)
-        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer),
-                              None if mod.bias is None else mod.bias.detach())
+        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer), mod.bias)
         if activation_post_process is not None and activation_post_process.dtype is not torch.float:
             scale, zero_point = activation_post_process.calculate_qparams()
             layer.scale, layer.zero_point = float(scale), int(zero_point)
@@ -190,8 +189,7 @@ class _ConvNd(WeightedQuantizedModule):
     @classmethod
     def _finished(cls, mod, observer):
         layer = cls._like(mod)
-        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer),
-                              None if mod.bias is None else mod.bias.detach())
+        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer), mod.bias)
         layer.scale, layer.zero_point = output_parameters(mod)
         return layer
 

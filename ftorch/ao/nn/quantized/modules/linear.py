@@ -182,8 +182,7 @@ class Linear(WeightedQuantizedModule):
         if observer.dtype is not torch.qint8:
             raise AssertionError("Weight observer must have dtype torch.qint8")
         layer = cls(mod.in_features, mod.out_features, dtype=torch.qint8)
-        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer),
-                              None if mod.bias is None else mod.bias.detach())
+        layer.set_weight_bias(_quantize_weight(mod.weight.detach().float(), observer), mod.bias)
         layer.scale, layer.zero_point = output_parameters(mod)
         return layer
 

@@ -147,9 +147,28 @@ struct Affine {
     const bool nearer = -std::abs(double(low) / wide) < largest - std::abs(double(high) / wide);
     const double found = nearer ? from_low : from_high;
     scale = wide;
-    point = found == found ? int32_t(std::nearbyint(std::clamp<double>(found, 0, largest))) : 0;
+    point = found == found ? int32_t(std::nearbyint(std::clamp<double>(found, 0, largest))) : INT32_MIN;
   }
 };
+
+// The range of numbers of which some are none, as PyTorch's kernel finds it, in eight lanes: what was seen in a lane before such
+// a number is forgotten, the first number of all is not.
+void range_by_lanes(int64_t count, const float* x, float* low, float* high) {
+  constexpr int64_t SIDE = 8;
+  float least[SIDE], largest[SIDE];
+  std::fill(least, least + SIDE, x[0]), std::fill(largest, largest + SIDE, x[0]);
+  *low = *high = x[0];
+  int64_t i = 0;
+  for (; i + SIDE <= count; i += SIDE)
+    for (int64_t j = 0; j < SIDE; j++) {
+      least[j] = least[j] < x[i + j] ? least[j] : x[i + j];
+      largest[j] = largest[j] > x[i + j] ? largest[j] : x[i + j];
+    }
+  const auto widen = [&](float a, float b) { *low = a < *low ? a : *low, *high = b > *high ? b : *high; };
+  for (int64_t j = 0; j < SIDE && i; j++) widen(least[j], largest[j]);
+  for (; i < count; i++) widen(x[i], x[i]);
+  *low = 0 < *low ? 0 : *low, *high = *high < 0 ? 0 : *high;
+}
 
 // sizes: products beside each other, rows of x, rows of the weights, columns of both, the largest level, whether there is a bias.
 // packed: (weights in 16s, columns in fours, 64), or nothing.
@@ -177,6 +196,7 @@ ffi::Error linear_dynamic(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> x, ffi::Bu
       low = ends[2 * i] < low || ends[2 * i] != ends[2 * i] ? ends[2 * i] : low;
       high = ends[2 * i + 1] > high || ends[2 * i + 1] != ends[2 * i + 1] ? ends[2 * i + 1] : high;
     }
+    if (low != low) range_by_lanes(m * depth, own, &low, &high);
     const Affine affine(low, high, sizes[4]);
     const double inverse = 1 / affine.scale;  // in single precision
     const int64_t tasks = parts(m, 1, tasks_for(4.0 * m * depth, pool));

@@ -86,7 +86,7 @@ class Linear(nnq.Linear):
         if dtype is torch.qint8:
             weight = _quantize_weight(weight, observer)
         layer = cls(mod.in_features, mod.out_features, dtype=dtype)
-        layer.set_weight_bias(weight, None if mod.bias is None else mod.bias.detach())
+        layer.set_weight_bias(weight, mod.bias)
         return layer
 
     @classmethod

@@ -175,7 +175,7 @@ class RNNBase(torch.nn.Module):
         made = kind(mod.input_size, mod.hidden_size, mod.num_layers, mod.bias, mod.batch_first, mod.dropout,
                     mod.bidirectional, dtype)
         if not mod.bias:
-            raise AssertionError("Only support bias=True for dynamic quantized RNN")
+            raise AssertionError("mod.bias must be True")
 
         def product(weight, bias):
             return _quantized_product(make_observer, getattr(mod, weight), getattr(mod, bias), dtype)
@@ -395,6 +395,8 @@ class RNNCellBase(torch.nn.Module):
             arguments["nonlinearity"] = mod.nonlinearity
         kind = {nn.LSTMCell: LSTMCell, nn.GRUCell: GRUCell, nn.RNNCell: RNNCell}[type(mod)]
         made = kind(mod.input_size, mod.hidden_size, **arguments)
+        if not mod.bias:
+            raise AssertionError("mod.bias must be True")
         made._packed_weight_ih = _quantized_product(make_observer, mod.weight_ih, mod.bias_ih, dtype)
         made._packed_weight_hh = _quantized_product(make_observer, mod.weight_hh, mod.bias_hh, dtype)
         made.bias_ih, made.bias_hh = (None if b is None else b.detach() for b in (mod.bias_ih, mod.bias_hh))
