@@ -279,22 +279,21 @@ def _by_keyword(schema, self, sizes, named):
 @method
 def reshape(self, *sizes, shape=None):
     """The same elements in another shape: a view if one is possible, else a copy."""
-    if shape is not None:
-        sizes = _by_keyword("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", self, sizes, {"shape": shape})
-    shape = sizes
-    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    given = sizes
+    # Who looks at the call later finds what was given in these arguments: they stay as they are.
+    schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"
+    asked_for = sizes if shape is None else _by_keyword(schema, self, sizes, {"shape": shape})
+    given = tuple(asked_for[0]) if len(asked_for) == 1 and isinstance(asked_for[0], (tuple, list)) else asked_for
     try:
-        sizes, is_view = _reshaped(self._ftorch_geometry, sizes if shape else (None,))
+        found, is_view = _reshaped(self._ftorch_geometry, given if asked_for else (None,))
     except TypeError:
-        raise declared.misfit("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", (self, *shape)) from None
+        raise declared.misfit(schema, (self, *asked_for)) from None
     if is_view:  # who records it keeps a -1: the sizes of others differ
-        return view_call(OPS["view"], self, (given if _op.special[0] and -1 in given else sizes,))
+        return view_call(OPS["view"], self, (given if _op.special[0] and -1 in given else found,))
     copy = contiguous(self)
     if _op.hooks.unsafe_view is not None and (_op.special[0] or copy.__class__ in DISPATCHING):
-        copy = _op.hooks.unsafe_view(copy, sizes)
+        copy = _op.hooks.unsafe_view(copy, found)
     else:
-        copy = view_call(OPS["view"], copy, (sizes,))
+        copy = view_call(OPS["view"], copy, (found,))
     copy._base = None  # of a copy that nobody else can reach
     if copy._grad_fn is not None:
         rename_node(copy._grad_fn, "UnsafeViewBackward0")

@@ -326,3 +326,16 @@ def test_functions_that_are_compiled_during_a_trace(name, body, tmp_path):
             traced = library.jit.trace(lambda x, y: late(x, y) * 2, (library.ones(2, 3), library.ones(2, 5)))  # noqa: B023
         found.append((traced.code, traced(library.full((1, 3), 3.0), library.ones(1, 4)).tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_of_reshape_that_were_read():
+    def reshaped(x):
+        return x.reshape(x.shape[0], 2, -1)
+
+    printed = []
+    for t in (pt, ft):
+        traced = t.jit.trace(reshaped, (t.ones(2, 4, 6),))
+        assert tuple(traced(t.ones(3, 4, 6)).shape) == (3, 2, 12)
+        printed.append([line for line in traced.code.splitlines() if "reshape" in line])
+    assert printed[0] == printed[1]
