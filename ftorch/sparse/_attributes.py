@@ -328,6 +328,8 @@ def copy_(input, src, non_blocking=False):
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
             f"{input.type()} and src type = {src.type()}"
         )
+    if is_coo(input) and is_coo(src) and (src.shape != input.shape or src.sparse_dim() != input.sparse_dim()):
+        _check_resizable(input, tuple(src.shape), src.sparse_dim(), src.dense_dim(), True)
     return become(input, clone(src.detach()).to(input.dtype))
 
 

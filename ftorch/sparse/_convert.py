@@ -186,7 +186,7 @@ def to_coo(input, sparse_dim=None):
         p = input._pattern
         coo = p.element_coo()
         elements = p.elements(values_of(input))
-        in_order = p.layout is formats.sparse_csr
+        in_order = True if p.layout is formats.sparse_csr else None
         return CooPattern(coo.indices, coo.size, in_order).build(elements, "ToSparse")
     ndim, number = input.dim(), int(sparse_dim is None)
     if sparse_dim is None:
@@ -235,19 +235,25 @@ def compressed_pattern(lines, across, shape, layout, batch=(), block=None, like=
     )
 
 
+_KIND = {formats.strided: "dense_to_sparse", formats.sparse_coo: "sparse_coo_to_sparse"}
+
+
 def to_compressed(input, layout, blocksize=None, dense_dim=None):
     """The tensor in a compressed layout."""
     name = _COMPRESSED[layout]
     blocked = layout in (formats.sparse_bsr, formats.sparse_bsc)
+    before = input._pattern.block if is_compressed(input) else None
+    if before is not None and not blocked:
+        raise RuntimeError(
+            f"sparse_compressed_to_{name}: expected SparseCsr or SparseCsc layout but got {layout_name(input)}"
+        )
     if blocked:
+        what = "to_sparse" if input.layout is layout else _KIND.get(input.layout, "sparse_compressed_to_sparse")
+        text = f"{what}: conversion from {layout_name(input)} to {_LAYOUT_NAME[layout]} "
         if blocksize is None:
-            if is_compressed(input) and input._pattern.block is not None:
-                blocksize = input._pattern.block
-            else:
-                raise RuntimeError(
-                    f"dense_to_sparse: conversion from {layout_name(input)} to {_LAYOUT_NAME[layout]} "
-                    "without blocksize argument given is not supported"
-                )
+            raise RuntimeError(f"{text}without blocksize argument given is not supported")
+        if before is not None and tuple(before) != tuple(blocksize):
+            raise RuntimeError(f"{text}with blocksize changed from {list(before)} to {list(blocksize)} is not supported")
         blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
         _check_block(name, input, blocksize, dense_dim)
     elif blocksize is not None:
@@ -255,6 +261,7 @@ def to_compressed(input, layout, blocksize=None, dense_dim=None):
             f"dense_to_sparse: conversion from {layout_name(input)} to {_LAYOUT_NAME[layout]} with "
             "blocksize argument given is not supported"
         )
+    of_indices = host(input._pattern.plain).dtype if is_compressed(input) else None
     if is_compressed(input):
         p = input._pattern
         if p.layout is layout and (not blocked or p.block == blocksize):
@@ -282,7 +289,7 @@ def to_compressed(input, layout, blocksize=None, dense_dim=None):
         order = np.lexsort((rows, cols))
         values = values.index_select(0, index_tensor(order, p.indices))
         rows, cols = cols[order], rows[order]
-    pattern = compressed_pattern([rows], [cols], p.size, layout, like=p.indices)
+    pattern = compressed_pattern([rows], [cols], p.size, layout, like=p.indices, dtype=of_indices)
     return pattern.build(values, "ToSparse")
 
 
@@ -330,7 +337,7 @@ def _from_dense(input, layout, block, dense_dim, known=None):
     there = there.reshape(math.prod(batch), rows, cols)
     if block is not None:
         r, c = block
-        there = there.reshape(-1, rows // r, r, cols // c, c).any(axis=(2, 4))
+        there = there.reshape(len(there), rows // r, r, cols // c, c).any(axis=(2, 4))
     by_row = layout in (formats.sparse_csr, formats.sparse_bsr)
     if not by_row:
         there = there.transpose(0, 2, 1)
@@ -339,7 +346,7 @@ def _from_dense(input, layout, block, dense_dim, known=None):
         raise RuntimeError("Expect the same number of specified elements per batch.")
     pattern = compressed_pattern(
         [f[0] for f in found], [f[1] for f in found], tuple(input.shape), layout, batch, block,
-        like=input,
+        like=input, dtype=host(known._pattern.plain).dtype if is_compressed(known) else None,
     )
     name = f"To{_LAYOUT_NAME[layout]}" if known is None else "ToSparse"
     return also_dense(pattern.build(pattern.gather(input), name), (input, lambda grad: grad))

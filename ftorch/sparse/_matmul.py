@@ -168,7 +168,7 @@ def bmm(input, mat2, *, out=None):
         (p, values_of(input)) if is_coo(input) else (p.element_coo(), p.elements(values_of(input)))
     )
     b, i, j = coo.indices.unbind(0)
-    picked = mat2.reshape(n * inner, -1).index_select(0, b * inner + j)
+    picked = mat2.reshape(n * inner, mat2.shape[2]).index_select(0, b * inner + j)
     total = accumulated(v.unsqueeze(1) * picked, b * rows + i, n * rows)
     return _give(renamed(total.reshape(n, rows, mat2.shape[2]), "Bmm"), out)
 

@@ -7,6 +7,7 @@ import numpy as np
 from ..eager.core import api as torch
 from ..eager.core.dtype import promote_types
 from ..eager.tensor import Tensor
+from ._attributes import emptied
 from ._convert import coalesce, to_compressed, to_coo
 from ._tensor import (
     CooPattern,
@@ -41,6 +42,8 @@ _LINEAR = "neg negative conj resolve_conj resolve_neg real imag positive".split(
 def _unary(name, of):
     def apply(input, *args, **kwargs):
         out = kwargs.pop("out", None)
+        if name == "angle" and is_coo(input):
+            raise not_run(name, input)
         t = coalesce(input) if is_coo(input) and name not in _LINEAR else input
         v = values_of(t)
         attribute = getattr(v, of) if hasattr(v, of) else getattr(torch, of)
@@ -106,9 +109,13 @@ def _joined(a, b, alpha):
     dtype = promote_types(a.dtype, b.dtype)
     va, vb = values_of(a).to(dtype), _scaled(values_of(b), alpha).to(dtype)
     if p.sparse_dim != q.sparse_dim:
+        if q.nnz == 0:
+            return p.twin().build(va, "Add")
+        if p.nnz == 0:
+            return q.twin().build(vb, "Add")
         raise RuntimeError(
-            "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
-            f"{p.sparse_dim} != {q.sparse_dim}"
+            f"add: expected 'self' and 'other' to have same density, but 'self' has {p.sparse_dim} sparse dimensions while "
+            f"'other' has {q.sparse_dim} sparse dimensions"
         )
     in_step = va.is_contiguous() and vb.is_contiguous()  # PyTorch then walks through both at once
     is_same = (
@@ -241,7 +248,7 @@ def _times_dense(sparse, dense):
     if dense.shape != sparse.shape:
         shape = torch.broadcast_shapes(tuple(dense.shape), tuple(sparse.shape))
         if tuple(shape) != tuple(sparse.shape):
-            sparse = broadcast_to(sparse, shape)
+            sparse = coalesce(broadcast_to(coalesce(sparse), shape))
         dense = dense.expand(shape)
     p = sparse._pattern
     return p.twin().build(values_of(sparse) * p.gather(dense), "Mul")
@@ -256,9 +263,11 @@ def _intersection(a, b):
     if p.same(q) and p.coalesced and q.coalesced:
         return rebuilt(a, values_of(a) * values_of(b), "Mul")
     if p.sparse_dim != q.sparse_dim:
+        if not p.nnz or not q.nnz:
+            return emptied(a, promote_types(a.dtype, b.dtype))
         raise RuntimeError(
-            "mul operands have incompatible number of sparse dimensions: "
-            f"{p.sparse_dim} and {q.sparse_dim}"
+            "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of sparse "
+            "dimensions, and shape of sparse dimensions"
         )
     # The elements of the one are looked up in the other: of the uncoalesced one, else of that with fewer.
     if p.coalesced != q.coalesced:

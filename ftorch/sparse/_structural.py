@@ -19,6 +19,7 @@ from ._tensor import (
     index_tensor,
     is_compressed,
     is_coo,
+    layout_name,
     not_run,
     record,
     sparse_op,
@@ -203,6 +204,11 @@ def select(input, dim, index):
             f"{dim}"
         )
     index %= extent
+    if is_compressed(input) and dim < len(input._pattern.batch):
+        p = input._pattern
+        parts = [part.select(dim, index) for part in (p.compressed, p.plain)]
+        rest = (*p.size[:dim], *p.size[dim + 1 :])
+        return CompressedPattern(*parts, rest, p.layout, p.block).build(values_of(input).select(dim, index), "Select")
     if is_compressed(input):
         input = to_coo(input)
     p = input._pattern
@@ -453,8 +459,9 @@ def summed(input, dim=None, keepdim=False, dtype=None, name="Sum"):
     elif v.dtype.category < 2:
         v = v.to(torch.zeros(0, dtype=v.dtype).sum().dtype)
     left = [d for d in range(n) if d not in over]
-    if over and not left and not keepdim:
-        return v.sum(0)
+    if over and not left:
+        total = v.sum(0)
+        return total.reshape([1 if d in dims else m for d, m in enumerate(input.shape)]) if keepdim else total
     size = tuple(
         (1 if d in dims else m) for d, m in enumerate(input.shape) if keepdim or d not in dims
     )
@@ -469,7 +476,7 @@ def summed(input, dim=None, keepdim=False, dtype=None, name="Sum"):
     keys = p.host_keys(left)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     v = accumulated(v, index_tensor(inverse.reshape(-1), p.indices), len(first))
-    return p.moved(at[:, first], size, True).build(v, name)
+    return p.moved(at[:, first], size, None if keepdim else True).build(v, name)
 
 
 @sparse_op("sum")
@@ -479,6 +486,11 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None, out=None):
         total = input._v.detach().sum(dtype=dtype)
         return record("Sum", [input], total, lambda grad: [grad.to(input.dtype).expand(tuple(input.shape))])
     if is_compressed(input):
+        if input.layout is not formats.sparse_csr:
+            raise RuntimeError(
+                "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but got layout "
+                f"{layout_name(input)}"
+            )
         if not keepdim:
             raise RuntimeError(
                 "reduction operations on CSR tensors with keepdim=False is unsupported"
@@ -500,6 +512,10 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None, out=None):
                                "either be empty or contain all dimensions of the input")
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
+    if dtype is not None and p in ("fro", None):
+        raise ValueError("dtype argument is not supported in frobenius norm")
+    if p == "nuc":
+        raise not_run("_linalg_svd", input)
     order = 2 if p in ("fro", None) else p
     v = values_of(coalesce(input))
     return torch.linalg.vector_norm(v, float(order), dtype=dtype)

@@ -18,7 +18,7 @@ import numpy as np
 from ..eager.autograd import inplace_history, nodes, tape
 from ..eager.core import api as torch
 from ..eager.core import formats
-from ..eager.core.dtype import int64
+from ..eager.core.dtype import can_cast, int64
 from ..eager.core.errors import could_not_run, unmet
 from ..eager.core.geometry import Size, geometry
 from ..eager.core.user_warnings import warn_once
@@ -547,6 +547,8 @@ def adopt(t, out):
         raise RuntimeError(unmet("self.is_sparse() && result.is_sparse()"))
     if modes.grad:
         inplace_history.check_inplace(t)
+    if out.dtype is not t.dtype and can_cast(out.dtype, t.dtype):
+        out = out.to(t.dtype)
     if out.dtype is not t.dtype:
         raise RuntimeError(
             f"result type {out.dtype.scalar_name} can't be cast to the desired output type "

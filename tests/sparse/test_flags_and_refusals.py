@@ -20,15 +20,18 @@ def tensors(t):
 
 
 def told(t, call, x, y):
-    scope = {"t": t, "x": x, "y": y, "c": x.coalesce()}
+    scope = {"t": t, "x": x, "y": y, "c": x.coalesce(), "h": tensors(t)["hybrid"], "m": t.tensor([[1., 0, 0, 2], [0, 0, 0, 0]]),
+             "e": lambda *size: t.sparse_coo_tensor(size)}
+    if "i." in call:
+        scope["i"] = t.sparse_csr_tensor(t.tensor([0, 1, 2]).int(), t.tensor([1, 0]).int(), t.tensor([1., 2.]), (2, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             made = eval(call, scope)
-        except (RuntimeError, IndexError, TypeError, NotImplementedError) as error:
+        except (RuntimeError, IndexError, TypeError, NotImplementedError, ValueError) as error:
             return type(error).__name__, str(error).split("\n")[0].partition(" backend.")[0]
     if not isinstance(made, t.Tensor):
-        return made
+        return made if isinstance(made, (bool, tuple)) and not isinstance(made, t.Size) else str(made)
     if made.layout is not t.sparse_coo:
         return str(made.layout), str(made.dtype), made.to_dense().tolist()
     return (tuple(made.shape), str(made.dtype), made.is_coalesced(), made.sparse_dim(), made._indices().tolist(),
@@ -53,6 +56,18 @@ def test_calls(name, call):
 
 
 @pytest.mark.parametrize("call", [
+    "h.copy_(c)", "c.copy_(h)", "c.copy_(e(2, 3, 4))", "e(2, 3).copy_(c)", "c.copy_(e(1, 3))", "h + e(2, 3)", "e(2, 3) + h",
+    "h + c", "h * c", "h * e(2, 3)", "c * t.ones(2, 2, 3)", "x.mul(t.ones(2, 2, 3))", "c.add_(c.double())",
+    "c.mul_(c.double())", "c.angle()", "c.norm(dtype=t.float64)", "c.norm(p='nuc')", "t.bmm(e(0, 2, 3), t.ones(0, 3, 4))",
+    "t.bmm(e(2, 2, 0), t.ones(2, 0, 4))", "c.sum(0, keepdim=True)", "c.sum((0, 1), keepdim=True)",
+    "t.ones(3, 2, 4).to_sparse_csr()[1]", "t.ones(3, 2, 4).to_sparse_csc()[1]", "m.to_sparse_csc().sum(0, keepdim=True)",
+    *[f"m.to_sparse(layout=t.sparse_{a}, blocksize=(2, 2)).to_sparse(layout=t.sparse_{b}, blocksize={c})"
+      for a in ("bsr", "bsc") for b in ("bsr", "bsc", "csr") for c in (None, (2, 2), (1, 2)) if b != "csr" or c is None],
+    *[f"m.to_sparse(layout=t.sparse_{a}).to_sparse(layout=t.sparse_bsr)" for a in ("coo", "csr", "csc")],
+    *[f"t.zeros(*{size}).to_sparse(layout=t.sparse_{a}, blocksize=(2, 2)).shape" for a in ("bsr", "bsc")
+      for size in ((0, 4), (2, 0))],
+    *[f"i.to_sparse(layout=t.sparse_{a}{b}).{c}_indices().dtype" for a, b, c in (
+        ("csc", "", "ccol"), ("bsr", ", blocksize=(1, 2)", "crow"), ("bsc", ", blocksize=(1, 2)", "ccol"))],
     "t.sin(c, out=t.zeros(2, 3))", "t.mul(c, 2, out=t.zeros(2, 3))", "t.sqrt(c, out=t.zeros(2, 3))",
     "t.zeros_like(t.ones(2), layout=t.sparse_coo)", "t.zeros_like(t.ones(2, 2), layout=t.sparse_csr)",
     "t.empty_like(t.ones(2), layout=t.sparse_coo)", "t.ones_like(t.ones(2), layout=t.sparse_coo)",
