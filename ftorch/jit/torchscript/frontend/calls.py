@@ -219,7 +219,7 @@ def _op_call(c, path, function, node):
             given = _bound(c, function, node)
             return _called(target, [_called("bool", [given["condition"]]), given["message"]])
         return _called(target, args, keywords)
-    if namespace in ("linalg", "fft", "special") and not name.startswith(namespace):
+    if namespace in ("linalg", "fft", "special") and not name.startswith(f"{namespace}_"):
         name = f"{namespace}_{name}"
     elif namespace == "sparse":
         name = _SPARSE[name]
