@@ -322,3 +322,37 @@ def test_a_forward_that_fails_where_gradients_are_exchanged(compiles, monkeypatc
     assert isinstance(injection.at("tanh", _KINDS["operator"], 10**6, call), (ValueError, RuntimeError))
     assert injection.hits
     assert np.isclose(call(), want[2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
+def test_leaves_have_no_gradient_of_a_backward_that_fails(compiles, monkeypatch):
+    """The micro-batch that failed is left out: those before and after it are accumulated."""
+    injection = _Injection(monkeypatch)
+    w, v = torch.ones(3, requires_grad=True), torch.full((3,), 2.0, requires_grad=True)
+
+    def micro_batch(x):
+        (torch.tanh(w * x) * v).square().sum().backward()
+
+    run = torch.compile(micro_batch) if compiles else micro_batch
+
+    def call():
+        run(torch.ones(3))
+        return w.grad.sum().item()
+
+    for place in ("tanh", "tanh_backward", "mul_backward"):
+        program._programs.clear()
+        assert injection.at(place, _KINDS["memory"], 10**6, call) is not None
+        assert injection.hits
+        assert w.grad is None
+        assert v.grad is None or place != "tanh"
+        v.grad = None
+    call()
+    once = w.grad.tolist(), v.grad.tolist()
+    program._programs.clear()
+    error = injection.at("tanh", _KINDS["memory"], 10**6, call)
+    if error is not None:  # else the compiled function had its program
+        assert (w.grad.tolist(), v.grad.tolist()) == once
+    else:
+        w.grad, v.grad = w.grad / 2, v.grad / 2
+    call()
+    assert np.allclose(w.grad.numpy(), 2 * np.array(once[0])) and np.allclose(v.grad.numpy(), 2 * np.array(once[1]))

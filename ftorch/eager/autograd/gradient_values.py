@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 
 import jax.numpy as jnp
 
@@ -76,6 +77,9 @@ def accumulate(variable, buffer, holders=0):
                 grad = detached(grad)
             if grad._ftorch_geometry is not variable._ftorch_geometry and modes.grad_layout and capture is None:
                 grad = _laid_out(grad, variable._ftorch_geometry)
+            storage = getattr(grad, "_ftorch_storage", None)  # sparse ones have none
+            if storage is not None and storage.trace is not None:
+                storage.extra = weakref.ref(variable), storage.extra  # if it fails, the leaf has no gradient
             variable._grad = grad
         elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
             if not modes.grad and grad.layout is not strided and (

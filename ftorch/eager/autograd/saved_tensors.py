@@ -155,7 +155,7 @@ def _modified(t, version, node, edge):
     is_result = edge is not None and edge[0] is node
     if not is_result and edge is not None and edge[0].is_view:
         made_by = 0, "AsStrided"  # a view of what was written to is taken anew
-    elif not is_result and storage.extra is not None:
+    elif not is_result and storage.extra.__class__ is str:
         made_by = 0, storage.extra  # an operand's history is today's
     of = ""
     if made_by is not None and (t.dtype.is_floating_point or t.dtype.is_complex):  # indices have no history

@@ -58,8 +58,9 @@ class Storage:
 
     ``version`` counts writes (from `INFERENCE` on, if the storage was made in inference mode).
     ``error`` is raised by whoever needs a value that could not be computed. ``extra`` is the name
-    of the tape's node of the last recorded write, or a mark of `jax_trees`. ``level`` is the number of the
-    newest differentiating transform when it was made: what is older than a transform was captured.
+    of the tape's node of the last recorded write, a mark of `jax_trees`, or of a leaf's first gradient
+    (the leaf weakly, what it was before). ``level`` is the number of the newest differentiating transform when it
+    was made: what is older than a transform was captured.
     """
 
     __slots__ = (

@@ -244,6 +244,8 @@ class Trace:
                 storage.error = failed[slots[0]] if array is None else None
                 storage.array = array
                 storage.trace = None
+                if array is None and storage.extra.__class__ is tuple:
+                    _take_back(storage)
         if first is not None and not run.is_over:
             raise another(first) from None
         if outside is not None:
@@ -260,6 +262,15 @@ class Trace:
         del self.code[at:], self.owners[slots:], self.inputs[inputs:]
         del self.ints[ints:], self.floats[floats:]
         self.input_of = {key: index for key, index in self.input_of.items() if -index <= inputs}
+
+
+def _take_back(storage):
+    """Leaves to which a backward that failed has given their first gradient have none, as before it."""
+    entry = storage.extra
+    while entry.__class__ is tuple:
+        leaf, entry = entry[0](), entry[1]
+        if leaf is not None and leaf._grad is not None and leaf._grad._ftorch_storage is storage:
+            leaf._grad = None
 
 
 class Run:
