@@ -132,7 +132,9 @@ def cond(pred, true_fn, false_fn, operands=()):
     tensor([ 1., -1.])
     """
     is_tensor = isinstance(pred, TensorBase)
-    if not isinstance(pred, (bool, int, float, TensorBase)) or (is_tensor and pred.numel() != 1):
+    if not isinstance(pred, (bool, int, float, TensorBase)):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if is_tensor and pred.numel() != 1:
         raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError(

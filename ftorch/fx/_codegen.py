@@ -147,7 +147,7 @@ class PyTreeInfo(NamedTuple):
     out_spec: pytree.TreeSpec | None
 
 
-class PyTreeCodeGen(CodeGen):
+class _PyTreeCodeGen(CodeGen):
     """A function whose arguments and results are trees; the graph sees their leaves."""
 
     def __init__(self, pytree_info: PyTreeInfo):
@@ -398,3 +398,6 @@ def _last_uses(nodes) -> dict[Node, list[Node]]:
 
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
+
+
+PyTreeCodeGen = _PyTreeCodeGen

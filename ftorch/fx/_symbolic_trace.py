@@ -129,14 +129,6 @@ def wrap(fn_or_name: str | Callable):
     return fn_or_name
 
 
-def _recorded_method(name):
-    def call(*args, **kwargs):
-        proxy = next(proxies_in((args, kwargs)))
-        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
-
-    return call
-
-
 def _patch_wrapped_functions(patcher: _Patcher) -> None:
     """Records the functions and methods that `wrap` marked, until the patcher's end."""
     for (_, name), scope in _wrapped_fns_to_patch.copy().items():
@@ -152,6 +144,11 @@ def _patch_wrapped_functions(patcher: _Patcher) -> None:
 def _is_packed(value) -> bool:
     """Whether a value is an object of a class of `torch.classes`: packed weights."""
     return hasattr(type(value), "_qualified")
+
+
+def _is_nested(value) -> bool:
+    """Whether a value has parts: also one of a class that was registered with ``torch.utils._pytree``."""
+    return not pytree.tree_is_leaf(value)
 
 
 class Tracer(TracerBase):
@@ -209,6 +206,10 @@ class Tracer(TracerBase):
             for name, buffer in self.root.named_buffers():
                 if a is buffer:
                     return self.create_node("get_attr", name, (), {})
+        elif any([kind.__name__ == "ScriptObject" for kind in type(a).__mro__]):  # what a compiled module holds
+            for name, module in self.root.named_modules():
+                if getattr(module, "_c", None) is a:
+                    return self.create_node("get_attr", f"{name}._c" if name else "_c", (), {})
         elif isinstance(a, Module):
             for name, module in self.root.named_modules():
                 if a is module:
@@ -341,7 +342,7 @@ class Tracer(TracerBase):
                  if code.co_flags & flag]
         for star, name in zip(stars, code.co_varnames[total:]):
             arguments.append(placeholder(star + name))
-        nested = any(isinstance(v, (list, tuple, dict)) for v in concrete.values())
+        nested = any([_is_nested(v) for v in concrete.values()])
         if nested:
             return self._flattened(_positional(root_fn), analyzed, arguments, concrete, is_module)
         if code.co_kwonlyargcount or stars:
@@ -364,7 +365,7 @@ class Tracer(TracerBase):
     def _specialized(self, name, concrete, defaults):
         """The value of an argument with concrete leaves; the others become placeholders."""
         made = 0
-        nested = isinstance(concrete, (list, tuple, dict))
+        nested = _is_nested(concrete)
         default = (defaults[name],) if name in defaults and not nested else ()
 
         def leaf(x):
@@ -400,12 +401,12 @@ class Tracer(TracerBase):
         code = analyzed.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         shape = [
-            concrete.get(name, PH) if isinstance(concrete.get(name), (list, tuple, dict)) else PH
+            concrete.get(name, PH) if _is_nested(concrete.get(name)) else PH
             for name in names[fixed:]
         ]
         spec = pytree.tree_structure(shape)
         leaves = [x for a, s in zip(arguments[fixed:], shape)
-                  for x in (pytree.tree_leaves(a) if isinstance(s, (list, tuple, dict)) else [a])]
+                  for x in (pytree.tree_leaves(a) if _is_nested(s) else [a])]
         self.graph._codegen = PyTreeCodeGen(PyTreeInfo(list(names), spec, None))
 
         def flat(*args):
@@ -513,7 +514,7 @@ class Tracer(TracerBase):
             elif name in dictionary:
                 patches.place(dictionary, name, _create_wrapped_func(original(dictionary[name])))
         for cls, name in _wrapped_methods_to_patch:
-            patches.place(cls, name, _recorded_method(name))
+            patches.place(cls, name, _create_wrapped_method(cls, name))
 
 
 def _is_sequential(module):

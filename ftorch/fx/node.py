@@ -338,6 +338,8 @@ class Node:
         if self.op == "call_function":
             from ._effects import has_effect
 
+            if getattr(self.target, "namespace", None) == "profiler":
+                return True
             return self.target in _side_effectful_functions or has_effect(self.target, impure_random)
         if self.op == "call_module":
             module = self.graph.owning_module

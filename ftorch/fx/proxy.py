@@ -284,6 +284,9 @@ class Proxy:
                 f"operations {orig_method}"
             )
         tracer = next(iter(tracers.values()))
+        owner = getattr(orig_method, "owner", None)
+        if owner is not None and hasattr(owner, "_type"):  # a method of a compiled module, which is called on what that holds
+            return tracer.create_proxy("call_method", orig_method.name, (owner, *args), kwargs)
         name = _targets.method_name(orig_method)
         if name is not None:
             if not args:  # torch.nn.functional.sigmoid(input=x)

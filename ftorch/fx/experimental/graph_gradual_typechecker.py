@@ -14,6 +14,7 @@ from ... import nn
 from ...eager.core import api as torch
 from ..node import Node
 from ..tensor_type import Dyn, TensorType, is_consistent, is_more_precise
+from .refinement_types import Equality
 from .unification import Var
 
 __all__ = [
@@ -25,23 +26,6 @@ __all__ = [
 _INFERENCE_RULES: dict = {}
 _REFINEMENT_RULES: dict = {}
 _RULES: dict = {}
-
-
-class Equality:
-    """An equation between two sizes."""
-
-    def __init__(self, lhs, rhs):
-        self.lhs, self.rhs = lhs, rhs
-
-    def __str__(self):
-        return f"{self.lhs} = {self.rhs}"
-
-    __repr__ = __str__
-
-    def __eq__(self, other):
-        return isinstance(other, Equality) and (self.lhs, self.rhs) == (other.lhs, other.rhs)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _register(table, target):

@@ -124,6 +124,9 @@ class ScriptMethod(ScriptFunction):
         return text, ConstantMap(constants)
 
     def __call__(self, *args, **kwargs):
+        for value in (*args, *kwargs.values()):
+            if hasattr(type(value), "__torch_function__") and not isinstance(value, TensorBase):  # fx records the call
+                return type(value).__torch_function__(self, (type(value),), args, kwargs)
         recorder = Recorder.current
         if recorder is not None:
             run = functools.partial(self._function, self._owner)
