@@ -12,6 +12,8 @@ from ..eager.core.schema import parse, qualified
 class FunctionOverload(_ops.OpOverload):
     """A public function or a method as an overload of ``torch.ops.aten``."""
 
+    _bound = None  # it has no kernel of its own
+
     def __init__(self, name, function, schema=None, overload="default"):
         packet = _ops.OpOverloadPacket(name)
         packet._overloads[overload] = self

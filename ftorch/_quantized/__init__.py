@@ -30,5 +30,5 @@ from ._creation import (
     quantize_per_tensor_dynamic,
     rebuild,
 )
-from ._observing import observe_moving_average
+from ._observing import choose_by_averages, observe_moving_average
 from ._tensor import QuantizedTensor, not_run

@@ -7,6 +7,8 @@ order of the kernels that PyTorch uses: FBGEMM's for linear layers, oneDNN's for
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from ..eager.core import api as torch
@@ -58,7 +60,7 @@ class LinearPackedParamsBase(ScriptObject):
     _qualified = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
     def __init__(self, weight, bias=None):
-        self.weight, self.bias = _in_single_precision(weight), bias
+        self.weight, self.bias = weight if engine() == "onednn" else _in_single_precision(weight), bias
         # (the weight of int8, the sums of its rows, its scales), or None where it has zero points
         self._bytes = _symmetric(weight) if isinstance(weight, QuantizedTensor) else None
         self._dynamic = self._bytes and _dynamic_operands(*self._bytes, bias)  # of `_linear_dynamic_int8`
@@ -78,8 +80,6 @@ class LinearPackedParamsBase(ScriptObject):
         self.__init__(*state)
 
     def __deepcopy__(self, memo):
-        import copy
-
         return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
 
     @property
@@ -105,6 +105,26 @@ def _in_single_precision(weight):
         return weight
     rounded = q.PerTensor(float(np.float32(quantizer.scale)), quantizer.zero_point)
     return build(weight._ints, rounded, weight.dtype, weight.shape)
+
+
+def _has_points(weight):
+    quantizer = weight._quantizer
+    return quantizer.zero_point != 0 if isinstance(quantizer, q.PerTensor) else bool((quantizer.zero_points != 0).any())
+
+
+def _as_kept(weight, transpose):
+    """A convolution's weight as it is unpacked: oneDNN's kernels keep it, FBGEMM's lay the channels last."""
+    if engine() not in ("fbgemm", "x86") or engine() == "x86" and not _has_points(weight):
+        return weight
+    weight = _in_single_precision(weight)
+    ints = channels_last(weight._ints.transpose(0, 1) if transpose else weight._ints)
+    return build(ints.transpose(0, 1) if transpose else ints, weight._quantizer)
+
+
+def _refuse_points(weight, name):
+    if engine() == "onednn" and isinstance(weight._quantizer, q.PerTensor) and weight._quantizer.zero_point:
+        raise RuntimeError(f"quantized::{name}: ONEDNN only supports symmetric quantization of weight, whose zero point must "
+                           f"be 0, but got {weight._quantizer.zero_point}")
 
 
 def _prepared(weight, axis):
@@ -159,6 +179,7 @@ def linear_prepack(W, B=None):
         raise RuntimeError(
             f"bias should have N elements: {W.shape[0]}" if B.dim() == 1 else "bias should be a vector (1D Tensor)"
         )
+    _refuse_points(W, "linear_prepack")
     return LinearPackedParamsBase(W, B)
 
 
@@ -177,7 +198,7 @@ class ConvPackedParamsBase(ScriptObject):
     """The weight and bias of a convolution and how it strides."""
 
     def __init__(self, weight, bias, stride, padding, dilation, groups, transpose=False, output_padding=None):
-        self.weight, self._bias = weight, bias
+        self.weight, self._bias = _as_kept(weight, transpose), bias
         self._stride, self._padding = tuple(stride), tuple(padding)
         self._dilation, self._groups = tuple(dilation), int(groups)
         self._transpose = bool(transpose)
@@ -233,8 +254,6 @@ class ConvPackedParamsBase(ScriptObject):
         self.__init__(*state)
 
     def __deepcopy__(self, memo):
-        import copy
-
         return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
 
     def is_onednns(self):
@@ -243,10 +262,8 @@ class ConvPackedParamsBase(ScriptObject):
             return engine() == "onednn"
         found = self.__dict__.get("_is_onednns")
         if found is None:
-            quantizer = self.weight._quantizer
-            is_one = isinstance(quantizer, q.PerTensor)
-            shifts = quantizer.zero_point != 0 if is_one else bool((quantizer.zero_points != 0).any())
-            found = self.__dict__["_is_onednns"] = not (self._transpose or shifts or self._groups > 100)
+            found = not (self._transpose or _has_points(self.weight) or self._groups > 100)
+            self.__dict__["_is_onednns"] = found
         return found
 
     @property
@@ -281,6 +298,7 @@ def conv_prepack(dims, transpose=False):
             raise RuntimeError(f"Weights are expected to have {dims + 2} dimensions")
         if transpose and isinstance(weight._quantizer, q.PerChannel):
             raise RuntimeError("Per Channel Quantization is currently disabled for transposed conv")
+        _refuse_points(weight, "qconv_prepack")
         return cls(weight, bias, stride, padding, dilation, groups, transpose, output_padding)
 
     return prepack

@@ -8,9 +8,8 @@ from ..eager.core import api as torch
 from ._creation import choose_parameters
 
 
-def observe_moving_average(x, running_min, running_max, scale, zero_point, constant, quant_min, quant_max, ch_axis,
-                           per_row, symmetric):
-    """Moves the averages of the least and largest number towards those of ``x``, and chooses the quantizers."""
+def observe_moving_average(x, running_min, running_max, scale, zero_point, constant, ch_axis, per_row):
+    """Moves the averages of the least and largest number towards those of ``x``."""
     if per_row:
         rows = x if ch_axis == 0 else x.transpose(0, ch_axis)
         least, largest = torch.aminmax(rows.reshape(rows.shape[0], -1), dim=1)
@@ -28,6 +27,10 @@ def observe_moving_average(x, running_min, running_max, scale, zero_point, const
     largest = torch.where(torch.isinf(running_max), largest, running_max + constant * (largest - running_max))
     running_min.copy_(least)
     running_max.copy_(largest)
+
+
+def choose_by_averages(running_min, running_max, scale, zero_point, quant_min, quant_max, symmetric):
+    """The quantizers of averages."""
     pairs = [
         choose_parameters(low, high, quant_min, quant_max, preserve_sparsity=symmetric, single=True)
         for low, high in zip(running_min.reshape(-1).tolist(), running_max.reshape(-1).tolist())

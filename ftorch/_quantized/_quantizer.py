@@ -36,15 +36,17 @@ def reciprocal(scale) -> float:
         return float(np.float32(1) / np.float32(scale))
 
 
-def clipped(levels, dtype):
+def clipped(levels, dtype, none_is_low=False):
     """Levels as the integers of a quantized dtype: clipped, and cast.
 
-    NaN becomes the largest integer, as it does in PyTorch's vector kernels.
+    NaN becomes the largest integer, as it does in PyTorch's vector kernels; elsewhere (``none_is_low``), and among 32 bits, the
+    least.
     """
     low, high = LIMITS[dtype]
     if dtype is _dtype.qint32:  # single precision does not have its largest number
         levels = levels.double()
-    levels = torch.nan_to_num(levels, nan=high, posinf=high, neginf=low)
+    none = low if none_is_low or dtype is _dtype.qint32 else high
+    levels = torch.nan_to_num(levels, nan=none, posinf=high, neginf=low)
     return torch.clamp(levels, low, high).to(INTEGERS[dtype])
 
 
@@ -165,7 +167,11 @@ class PerChannel:
         self.check(x.shape)
         inverse = 1.0 / self.along(self.scales, x.dim()).to(_dtype.float32)
         zero = self.along(self.zero_points, x.dim()).to(_dtype.float32)
-        return clipped(torch.round(x * inverse + zero), dtype)
+        levels = torch.round(x * inverse + zero)
+        if self.floating:  # the lower 32 bits of integers of 64, of which the least, zero in these, is what does not fit
+            fitting = torch.where(torch.abs(levels) < 2.0**63, levels, 0.0)
+            levels = fitting.to(_dtype.int64).to(_dtype.int32).to(_dtype.float64)
+        return clipped(levels, dtype, True)
 
     def real(self, ints):
         """The numbers that integers stand for."""

@@ -65,6 +65,7 @@ class QuantizedTensor(Tensor):
     """
 
     __slots__ = ("_ints", "_quantizer")
+    _slots_are_data = True
     _ints: Any
     _quantizer: Any
     __module__ = "torch"

@@ -203,10 +203,11 @@ def new_leaf(t, requires_grad=True):
 
 
 def slots_of(cls) -> list[str]:
-    """The names that a class of tensors keeps in ``__slots__`` of its own."""
+    """The names that a class of tensors keeps in ``__slots__`` of its own; those of layouts hold the tensor itself."""
     if cls is Tensor:
         return []
-    taken = copyreg._slotnames(Tensor)  # type: ignore[attr-defined]
+    base = next(c for c in cls.__mro__ if c is Tensor or "_slots_are_data" in vars(c))
+    taken = copyreg._slotnames(base)  # type: ignore[attr-defined]
     return [name for name in copyreg._slotnames(cls) if name not in taken]  # type: ignore[attr-defined]
 
 

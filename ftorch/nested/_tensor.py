@@ -58,6 +58,7 @@ class NestedTensor(Tensor):
 
     __module__ = "ftorch.nested._internal.nested_tensor"  # by which files name it
     __slots__ = ("_leaves", "_offsets", "_ragged", "_holes", "_at")  # _at: which dimension is ragged
+    _slots_are_data = True
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

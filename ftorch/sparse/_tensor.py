@@ -431,9 +431,9 @@ class SparseTensor(Tensor):
     """A tensor that keeps its elements at some places only; zero elsewhere."""
 
     __slots__ = ("_pattern", "_v")
+    _slots_are_data = True
     _pattern: Any
     _v: Any
-
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

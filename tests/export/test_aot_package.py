@@ -204,3 +204,19 @@ def test_a_process_without_the_models_code_loads_it_in_under_a_second_of_work(tm
     seconds, result, modules = json.loads(done.stdout)
     assert seconds < 1.0 and not modules
     np.testing.assert_allclose(result, _call(pt, theirs, np.ones((2, 4), np.float32))[0], rtol=1e-5)
+
+
+def test_programs_that_change_dtypes(tmp_path):
+    class Net(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = ft.nn.Linear(4, 3).bfloat16()
+
+        def forward(self, x):
+            return self.layer(x.bfloat16()).float(), x.int(), x.to(ft.float64) / 2
+
+    net, x = Net(), ft.randn(2, 4) * 8
+    package = ft._inductor.aoti_compile_and_package(ft.export.export(net, (x,)), package_path=str(tmp_path / "net.pt2"))
+    for found, expected in zip(ft._inductor.aoti_load_package(package)(x), net(x)):
+        assert found.dtype is expected.dtype
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-2)

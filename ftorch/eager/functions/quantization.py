@@ -162,11 +162,11 @@ def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_m
     """
     if int(observer_on.item()):
         _quantized().observe_moving_average(
-            input.detach(), running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max,
-            ch_axis, per_row_fake_quant, symmetric_quant,
+            input.detach(), running_min, running_max, scale, zero_point, averaging_const, ch_axis, per_row_fake_quant,
         )
     if not int(fake_quant_on.item()):
         return input.clone()
+    _quantized().choose_by_averages(running_min, running_max, scale, zero_point, quant_min, quant_max, symmetric_quant)
     # The tape reads the quantizer later, when the next call may have chosen another one.
     scale, zero_point = scale.clone(), zero_point.clone()
     if per_row_fake_quant:

@@ -18,7 +18,8 @@ def _slopes(grad, self, scale, zero_point, quant_min, quant_max, grad_factor):
     nudged = _nudged(zero_point, quant_min, quant_max)
     inverse = 1 / scale
     levels = jnp.round(nudged + self * inverse)
-    low, high = levels < quant_min, levels > quant_max
+    fits = jnp.abs(levels) < 2.0**63  # into an integer; the least is what does not
+    low, high = ~fits | (levels < quant_min), fits & (levels > quant_max)
     kept = ~(low | high)
     rounding = ((levels - nudged) * scale - self) * inverse
     by_scale = jnp.where(low, quant_min - nudged, jnp.where(high, quant_max - nudged, rounding))
@@ -53,7 +54,7 @@ def per_channel(self, scale, zero_point, axis, quant_min, quant_max, grad_factor
     """The same with a scale and a zero point for each index of a dimension."""
     _check(self, quant_min, quant_max, "fake_quantize_learnable_channel_kernel")
     point = _along(self, _nudged(zero_point, quant_min, quant_max), axis)
-    return _quantized(self, _along(self, scale, axis), point, quant_min, quant_max)
+    return _quantized(self, _along(self, scale, axis), point, quant_min, quant_max, True)
 
 
 @per_channel.derivative

@@ -34,8 +34,10 @@ def _levels(x, scale, zero_point):
     return jnp.round(wide * (1 / scale)) + shift, scale
 
 
-def _quantized(x, scale, zero_point, quant_min, quant_max):
+def _quantized(x, scale, zero_point, quant_min, quant_max, through_integers=False):
     levels, step = _levels(x, scale, zero_point)
+    if through_integers:  # of 64 bits, of which the least is what does not fit
+        levels = jnp.where(jnp.abs(levels) < 2.0**63, levels, quant_min)
     levels = jnp.where(jnp.isnan(levels), quant_min, jnp.clip(levels, quant_min, quant_max))
     return ((levels - jnp.asarray(zero_point).astype(step.dtype)) * step).astype(x.dtype)
 
@@ -118,7 +120,7 @@ def fake_quantize_per_channel_affine(self, scale, zero_point, axis, quant_min, q
     if axis < 0:
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
     scale, zero_point = _along(self, scale, axis), _along(self, zero_point, axis)
-    return _quantized(self, scale, zero_point, quant_min, quant_max)
+    return _quantized(self, scale, zero_point, quant_min, quant_max, True)
 
 
 @fake_quantize_per_channel_affine.derivative

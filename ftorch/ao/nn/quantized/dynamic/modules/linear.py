@@ -94,5 +94,6 @@ class Linear(nnq.Linear):
         if isinstance(ref_qlinear, nni._FusedModule):
             ref_qlinear = ref_qlinear[0]
         layer = cls(ref_qlinear.in_features, ref_qlinear.out_features, dtype=ref_qlinear.weight_dtype)
-        layer.set_weight_bias(ref_qlinear.get_quantized_weight(), ref_qlinear.bias)
+        layer.set_weight_bias(ref_qlinear.get_quantized_weight(),
+                              None if ref_qlinear.bias is None else ref_qlinear.bias.detach())
         return layer
