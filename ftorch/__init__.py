@@ -355,6 +355,8 @@ _ELSEWHERE = {
         ),
         "_C._variable_functions",
     ),
+    "_native_multi_head_attention": "_C._fused_attention", "_transform_bias_rescale_qkv": "_C._fused_attention",
+    "_transformer_encoder_layer_fwd": "_C._fused_attention",
     "_check_tensor_all_with": "_toplevel.basics",
     "_disable_dynamo": "compiler._disabling",
     # Of ATen's operators those that PyTorch has as functions of the module.

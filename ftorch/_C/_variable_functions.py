@@ -101,13 +101,13 @@ def _fused_rms_norm(input, normalized_shape, weight=None, eps=None):
 
 
 def _masked_softmax(input, mask, dim=None, mask_type=None):
-    """Softmax of the elements where ``mask`` is False; zeros in rows without one."""
+    """Softmax of the elements where ``mask`` is False; NaN in rows without one."""
     if mask_type == 1 and input.dim() == 4 and mask.dim() == 2:  # a padding mask of batch and keys
         mask = mask[:, None, None, :]
     elif mask_type == 0 and input.dim() == 4 and mask.dim() == 2:
         mask = mask[None, None]
     dim = input.dim() - 1 if dim is None else dim
-    return torch.softmax(input.masked_fill(mask, float("-inf")), dim).nan_to_num(0.0)
+    return torch.softmax(input.masked_fill(mask, float("-inf")), dim)
 
 
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):

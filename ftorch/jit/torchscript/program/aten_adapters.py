@@ -8,10 +8,14 @@ import ftorch as torch
 
 from ....eager.tensor import TensorBase
 from .builtins import SCALAR, to_int
-from .fused_attention import native_multi_head_attention, transformer_encoder_layer_fwd
 from .types import DTYPE_OF, LAYOUTS, MEMORY_FORMATS
 
 __all__ = ["ADAPTED"]
+
+
+def _multi_head_attention(*args, **kwargs):
+    out, weights = torch._native_multi_head_attention(*args, **kwargs)
+    return out, torch.empty(0) if weights is None else weights  # which is a tensor in scripts
 
 
 def _dtype(value):
@@ -373,8 +377,8 @@ ADAPTED: dict = {
     "set_grad_enabled": _set_grad_enabled, "is_grad_enabled": lambda: torch.is_grad_enabled(),
     "embedding_bag": _embedding_bag, "_pack_padded_sequence": _pack_padded,
     "_pad_packed_sequence": _pad_packed,
-    "_transformer_encoder_layer_fwd": transformer_encoder_layer_fwd,
-    "_native_multi_head_attention": native_multi_head_attention,
+    "_transformer_encoder_layer_fwd": lambda *args, **kwargs: torch._transformer_encoder_layer_fwd(*args, **kwargs),
+    "_native_multi_head_attention": _multi_head_attention,
     **{f"reflection_pad{n}d": _pad("reflection_pad", "reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _pad("replication_pad", "replicate") for n in (1, 2, 3)},
     "size": _size, "stride": _stride, "sym_size": _size, "arange": _arange,
