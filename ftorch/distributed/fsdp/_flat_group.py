@@ -13,6 +13,10 @@ import ftorch as torch
 
 from ...eager.native.contexts import contextmanager
 from .. import distributed_c10d as dist
+from ..algorithms._checkpoint.checkpoint_wrapper import (
+    _CHECKPOINT_WRAPPED_MODULE,
+    ActivationWrapper,
+)
 from ..tensor import DTensor
 from ._common_utils import FSDP_FLATTENED, clean_tensor_name
 from ._flat_param import FlatParameter
@@ -131,7 +135,8 @@ class FlatGroup(ParameterGroup):
     """
 
     def __init__(self, module, taken, process_group, replicas, divides, keeps, policy, reshard_after_forward):
-        self.module, self.keeps, self.divides = module, keeps, divides
+        inner = getattr(module, _CHECKPOINT_WRAPPED_MODULE) if isinstance(module, ActivationWrapper) else module
+        self.module, self.keeps, self.divides = inner, keeps, divides
         self.process_group, self.replicas = process_group, replicas
         self.count = process_group.size() if divides else 1
         self.rank = process_group.rank() if divides else 0

@@ -78,6 +78,15 @@ def evenly_divided(shape, mesh, placements):
     return True
 
 
+def _operator(name):
+    """What PyTorch calls an operator in errors: the overload of tensors, or the one that there is."""
+    name = {"linear": "mm"}.get(name, name)
+    packet = getattr(torch.ops.aten, name, None)
+    overloads = [] if packet is None else packet.overloads()
+    overload = next((o for o in ("self", "default", "Tensor") if o in overloads), overloads[0] if overloads else "default")
+    return f"aten.{name}.{overload}"
+
+
 def call(func, args, kwargs):
     """The result of a function of `DTensor`s."""
     from ._api import DTensor
@@ -119,10 +128,8 @@ def call(func, args, kwargs):
         if not isinstance(x, DTensor):
             if x.numel() != 1 and not _implicit[0]:
                 raise RuntimeError(
-                    f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
-                    "DTensor before calling distributed operators! Please see "
-                    "https://docs.pytorch.org/docs/main/distributed.tensor.html#"
-                    "mixed-tensor-and-dtensor-operations for more details."
+                    f"{_operator(name)} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+                    "DTensor before calling distributed operators!"
                 )
             x = DTensor._made(x, mesh, [Replicate()] * mesh.ndim, tuple(x.shape))
         tensors.append(x)

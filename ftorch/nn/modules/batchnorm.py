@@ -190,7 +190,8 @@ class SyncBatchNorm(_BatchNorm):
 
     def _ftorch_over(self, group, x):
         """Normalisation with the statistics of a group's batches."""
-        all_reduce = ftorch.distributed.nn.functional.all_reduce
+        from ...distributed.nn.functional import all_reduce
+
         dims = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
         wide = x.float() if x.dtype in (ftorch.float16, ftorch.bfloat16) else x

@@ -398,6 +398,11 @@ class DistributedDataParallel(Module):
             raise ValueError(
                 "Communication hook: bucket annotation should be dist.GradBucket."
             )
+        promised = signature.return_annotation
+        if promised is not inspect._empty and "Future[" not in str(promised):
+            raise ValueError(
+                "Communication hook: return annotation should be torch.futures.Future[torch.Tensor]."
+            )
         if self.reducer.hook_state is not self.process_group or self._comm_hooks:
             raise RuntimeError(
                 "register_comm_hook or register_builtin_comm_hook can only be called once."

@@ -247,6 +247,45 @@ def by_checkpoints(t, d, rank, keeps):
     return out
 
 
+def recomputed(t, d, rank, keeps):
+    """Checkpoints of activations around what is divided, and within it."""
+    checkpoints = import_module(f"{t.__name__}.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    wrap = import_module(f"{t.__name__}.distributed.fsdp.wrap")
+    inner = wrapped(t, keeps, checkpoints.checkpoint_wrapper(net(t)), False)
+    model = wrapped(t, keeps, t.nn.Sequential(inner, t.nn.Linear(3, 2)), False)
+    out = [trained(t, model, t.optim.Adam(model.parameters(), 0.01), rank, 2), shown(model), list(model.state_dict().items())]
+    linear = lambda m: isinstance(m, t.nn.Linear)  # noqa: E731
+    for policy in (wrap.ModuleWrapPolicy({t.nn.Sequential}), wrap.CustomPolicy(linear), None):
+        again = wrapped(t, keeps)
+        checkpoints.apply_activation_checkpointing(again, check_fn=linear, auto_wrap_policy=policy)
+        again(t.ones(2, 5) * rank).sum().backward()
+        out += [[p.grad for p in again.parameters()], shown(again), list(again.state_dict()), str(again)]
+    return out
+
+
+def loops(t, d, rank, keeps):
+    """Forwards without gradients between others, recurrent layers, forwards that fail, buffers of sums."""
+    out = []
+    model = wrapped(t, keeps)
+    loss = model(t.ones(2, 5) * (rank + 1)).sum()
+    with t.no_grad():
+        out.append(model(t.ones(2, 5)))
+    loss.backward()
+    out.append([p.grad for p in model.parameters()])
+    t.manual_seed(1)
+    states = wrapped(t, keeps, t.nn.LSTM(5, 3, batch_first=True), False)
+    optimizer = t.optim.SGD(states.parameters(), 0.5)
+    for i in range(2):
+        optimizer.zero_grad()
+        states(t.ones(1, 4, 5) * (rank + i))[0].square().sum().backward()
+        optimizer.step()
+    out.append(list(states.state_dict().items()))
+    failed = outcome(model, t.ones(2, 4))[1]
+    model.zero_grad()
+    model(t.ones(2, 5) * rank).sum().backward()
+    return [*out, type(failed).__name__, [p.grad for p in model.parameters()]]
+
+
 def refusals(t, d, rank, keeps):
     f = fsdp(t)
     wrapper, cpu = f.FullyShardedDataParallel, t.device("cpu")
@@ -267,7 +306,7 @@ def refusals(t, d, rank, keeps):
 
 PROGRAMS = [
     parameters, strategies, summoned, gradients_wait, precisions, left_out, shared, moved, states, optimizer_states,
-    over_a_mesh, by_checkpoints, refusals,
+    over_a_mesh, by_checkpoints, recomputed, loops, refusals,
 ]
 for _program in PROGRAMS:
     for _keeps in (False, True):

@@ -105,8 +105,10 @@ def refusals(t, d, rank):
     for call in (
         lambda: n.DTensor.from_local(t.ones(2, 2), x.device_mesh, [n.Shard(0)], shape=(4, 2)),
         lambda: n.distribute_module(t.nn.Linear(2, 2), x.device_mesh, input_fn=lambda a: a),
+        lambda: x + t.ones(4, 2), lambda: t.where(x > 0, x, t.ones(4, 2)), lambda: x.gather(1, t.zeros(4, 1, dtype=t.long)),
+        lambda: t.nn.functional.linear(x, t.ones(2, 2)), lambda: n.distribute_tensor(t.ones(2), x.device_mesh, [n.Shard(3)]),
     ):
-        with pytest.raises((RuntimeError, ValueError)) as raised:
+        with pytest.raises((RuntimeError, ValueError, AssertionError)) as raised:
             call()
         out.append((raised.type.__name__, str(raised.value)))
     old = n.distribute_module(t.nn.Linear(2, 2), x.device_mesh, input_fn=lambda inputs, mesh: (x * 0 + 1,))

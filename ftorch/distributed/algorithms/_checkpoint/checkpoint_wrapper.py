@@ -116,11 +116,10 @@ def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapp
         check_fn: which ones.
         auto_wrap_policy: instead: a policy of `ftorch.distributed.fsdp.wrap`.
     """
-    from ...fsdp.wrap import chosen, lambda_auto_wrap_policy
+    from ...fsdp.wrap import CustomPolicy, _recursive_wrap, _wrap_chosen, lambda_auto_wrap_policy
 
     policy = auto_wrap_policy or functools.partial(lambda_auto_wrap_policy, lambda_fn=check_fn)
-    wanted = {id(m) for m in chosen(model, policy)}
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if id(child) in wanted:
-                setattr(parent, name, checkpoint_wrapper_fn(child))
+    if isinstance(policy, CustomPolicy):
+        _wrap_chosen(model, policy._run_policy(model, set(), {}), checkpoint_wrapper_fn)
+        return
+    _recursive_wrap(model, policy, checkpoint_wrapper_fn, set(), set(), only_wrap_children=True)
