@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import sampling
 from ..autograd.tape import rename_node
-from ..call.op import call, hooks, op_named, to_numpy
+from ..call.op import call, hooks, op_named, special, to_numpy
 from ..core import api as torch
 from ..core import device as devices
 from ..core import dtype as dtypes
@@ -340,7 +340,8 @@ def _detached(parameter):
 
 def _depending(node, sample, *parameters):
     """The sample, which has a gradient (zero) if one of its parameters wants one; ``node``: the name of its node."""
-    if modes.grad and any(p.requires_grad for p in parameters):
+    is_dual = special[0] and getattr(parameters[0], "_tangent", None) is not None
+    if is_dual or (modes.grad and any(p.requires_grad for p in parameters)):
         made = call(op_named("_sampled"), (sample, *parameters, None)[:3], ())
         if made._grad_fn is not None:
             rename_node(made._grad_fn, node)
@@ -486,7 +487,6 @@ def _by_element(name, sampler, generator, *parameters):
 
 
 @composite()
-@randomized(ELEMENT)
 def poisson(input, generator=None):
     """Poisson numbers with the rates ``input`` (``torch.poisson``).
 
@@ -499,9 +499,14 @@ def poisson(input, generator=None):
     """
     if input.dtype not in FLOATS:
         raise fills.unsupported("poisson_cpu", input.dtype)
-    if (to_numpy(input.detach()) < 0).any():
+    return _depending("PoissonBackward0", _poisson_by_element(input.detach(), generator), input)
+
+
+@randomized(ELEMENT)
+def _poisson_by_element(rate, generator):
+    if (to_numpy(rate) < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return _depending("PoissonBackward0", _by_element("poisson", sampling.poisson, generator, input), input)
+    return _by_element("poisson", sampling.poisson, generator, rate)
 
 
 @composite()
