@@ -26,6 +26,9 @@ class Future(Generic[T]):
     6
     """
 
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("Can not pickle torch.futures.Future")
+
     def __init__(self, *, devices=None):
         self._inner: concurrent.futures.Future = concurrent.futures.Future()
 

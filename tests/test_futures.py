@@ -1,8 +1,10 @@
 """``torch.futures``: values, callbacks and errors of both libraries."""
 
 import threading
+import warnings
 
 import pytest
+import torch as reference
 import torch.futures  # noqa: F401
 
 import ftorch.futures
@@ -95,3 +97,17 @@ def test_a_forked_call_fails_where_it_is_waited_for():
     assert isinstance(future, ftorch.futures.Future)
     with pytest.raises(ZeroDivisionError):
         ftorch.jit.wait(future)
+
+
+@pytest.mark.parametrize("call", ["pickle.dumps(f)", "copy.copy(f)", "copy.deepcopy(f)", "t.jit.wait(None)"])
+def test_what_is_refused(call):
+    import copy
+    import pickle
+
+    def told(t):
+        with pytest.raises(RuntimeError) as caught, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            eval(call, {"t": t, "f": t.futures.Future(), "copy": copy, "pickle": pickle})
+        return str(caught.value)
+
+    assert told(ftorch) == told(reference)

@@ -368,6 +368,8 @@ def fork(function, *args, **kwargs) -> Future:
 def wait(future):
     """A future's result."""
     warn_use("wait")
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return awaited(future)
 
 
