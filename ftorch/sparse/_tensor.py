@@ -413,9 +413,7 @@ _ATEN = {
     "vector_norm": "linalg_vector_norm", "softmax": "_softmax", "log_softmax": "_log_softmax",
     "argwhere": "nonzero", "mean": "mean.dim", "sort": "sort.stable", "isclose": "eq.Tensor",
 }
-_COMPARED = frozenset(
-    "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor".split()
-)
+_COMPARED = frozenset("eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor".split())
 
 
 def not_run(name, t):
@@ -434,6 +432,7 @@ class SparseTensor(Tensor):
     _slots_are_data = True
     _pattern: Any
     _v: Any
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
