@@ -60,7 +60,7 @@ class LinearPackedParamsBase(ScriptObject):
     _qualified = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
     def __init__(self, weight, bias=None):
-        self.weight, self.bias = weight if engine() == "onednn" else _in_single_precision(weight), bias
+        self.weight, self.bias = weight if engine() in ("onednn", "qnnpack") else _in_single_precision(weight), bias
         # (the weight of int8, the sums of its rows, its scales), or None where it has zero points
         self._bytes = _symmetric(weight) if isinstance(weight, QuantizedTensor) else None
         self._dynamic = self._bytes and _dynamic_operands(*self._bytes, bias)  # of `_linear_dynamic_int8`
@@ -113,9 +113,11 @@ def _has_points(weight):
 
 
 def _as_kept(weight, transpose):
-    """A convolution's weight as it is unpacked: oneDNN's kernels keep it, FBGEMM's lay the channels last."""
-    if engine() not in ("fbgemm", "x86") or engine() == "x86" and not _has_points(weight):
+    """A convolution's weight as it is unpacked: oneDNN's kernels keep it, those of others lay the channels last."""
+    if engine() == "onednn" or engine() == "x86" and not _has_points(weight):
         return weight
+    if engine() == "qnnpack":
+        return build(channels_last(weight._ints), weight._quantizer)
     weight = _in_single_precision(weight)
     ints = channels_last(weight._ints.transpose(0, 1) if transpose else weight._ints)
     return build(ints.transpose(0, 1) if transpose else ints, weight._quantizer)
@@ -185,8 +187,10 @@ def linear_prepack(W, B=None):
 
 def linear_prepack_fp16(W, B=None):
     """The packed weights of a linear layer in half precision; larger numbers are clipped."""
+    if engine() == "onednn":
+        raise RuntimeError("quantized::linear_prepack_fp16 is currently not supported by ONEDNN")
     limit = 65504.0
-    return LinearPackedParamsFp16(torch.clamp(W, -limit, limit).to(_dtype.float16).to(_dtype.float32), B)
+    return LinearPackedParamsFp16(torch.clamp(W.detach(), -limit, limit).to(_dtype.float16).to(_dtype.float32), B)
 
 
 def linear_unpack(W_prepack):

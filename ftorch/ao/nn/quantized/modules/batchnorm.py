@@ -5,8 +5,6 @@ from __future__ import annotations
 import ftorch as torch
 from ftorch.ao.nn import intrinsic as nni
 
-from .utils import output_parameters
-
 __all__ = ["BatchNorm2d", "BatchNorm3d"]
 
 ops = torch.ops.quantized
@@ -31,7 +29,7 @@ class _BatchNorm(torch.nn.modules.batchnorm._BatchNorm):
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
         """The quantized layer of one that was prepared."""
-        scale, zero_point = output_parameters(mod)
+        scale, zero_point = mod.activation_post_process.calculate_qparams()
         return cls.from_reference(mod[0] if type(mod) is cls._FUSED else mod, scale, zero_point)
 
     @classmethod
@@ -40,8 +38,8 @@ class _BatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         layer = cls(bn.num_features, bn.eps)
         layer.weight, layer.bias = bn.weight, bn.bias
         layer.running_mean, layer.running_var = bn.running_mean, bn.running_var
-        layer.scale = torch.tensor(float(output_scale))
-        layer.zero_point = torch.tensor(int(output_zero_point))
+        for name, value in (("scale", output_scale), ("zero_point", output_zero_point)):
+            setattr(layer, name, value if isinstance(value, torch.Tensor) else torch.tensor(value))
         return layer
 
 

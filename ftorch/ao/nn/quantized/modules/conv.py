@@ -198,8 +198,7 @@ class _ConvNd(WeightedQuantizedModule):
         if isinstance(ref_qconv, nni._FusedModule):
             ref_qconv = ref_qconv[0]
         layer = cls._like(ref_qconv)
-        layer.set_weight_bias(ref_qconv.get_quantized_weight(),
-                              None if ref_qconv.bias is None else ref_qconv.bias.detach())
+        layer.set_weight_bias(ref_qconv.get_quantized_weight(), ref_qconv.bias)
         layer.scale, layer.zero_point = float(output_scale), int(output_zero_point)
         return layer
 

@@ -197,7 +197,6 @@ class Linear(WeightedQuantizedModule):
         if isinstance(ref_qlinear, nni._FusedModule):
             ref_qlinear = ref_qlinear[0]
         layer = cls(ref_qlinear.in_features, ref_qlinear.out_features, *arguments)
-        layer.set_weight_bias(ref_qlinear.get_quantized_weight(),
-                              None if ref_qlinear.bias is None else ref_qlinear.bias.detach())
+        layer.set_weight_bias(ref_qlinear.get_quantized_weight(), ref_qlinear.bias)
         layer.scale, layer.zero_point = float(output_scale), int(output_zero_point)
         return layer

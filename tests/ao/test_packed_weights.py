@@ -1,0 +1,107 @@
+"""What packed weights keep, bags of embeddings, and movements of tensors with a scale for each channel are PyTorch's."""
+
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+
+from .comparing import assert_same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(params=["x86", "fbgemm", "onednn"])
+def engine(request):
+    before = [t.backends.quantized.engine for t in (torch, ftorch)]
+    for t in (torch, ftorch):
+        t.backends.quantized.engine = request.param
+    yield request.param
+    for t, name in zip((torch, ftorch), before):
+        t.backends.quantized.engine = name
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("turned", ["", "_transpose"])
+def test_weights_of_convolutions(engine, dims, turned):
+    for point in (0,) if engine == "onednn" else (0, 3):
+        def program(L):
+            weight = L.quantize_per_tensor(L.arange(8 * 2.0**dims).reshape(2, 4, *(2,) * dims) / 8, 0.0213, point, L.qint8)
+            settings = [[1] * dims, [0] * dims, *([[0] * dims] if turned else []), [1] * dims, 1]
+            bias = L.nn.Parameter(L.ones(4 if turned else 2))
+            operators = L.ops.quantized
+            packed = getattr(operators, f"conv{turned}{dims}d_prepack")(weight, bias, *settings)
+            weight, kept = getattr(operators, f"conv{turned}{dims}d_unpack")(packed)
+            return weight, weight.stride(), kept is bias
+
+        assert_same(program)
+
+
+def test_weights_of_linear_layers(engine):
+    def program(L):
+        weight, bias = L.quantize_per_tensor(L.arange(8.0).reshape(2, 4) / 8, 0.0213, 0, L.qint8), L.nn.Parameter(L.ones(2))
+        weight, kept = L.ops.quantized.linear_unpack(L.ops.quantized.linear_prepack(weight, bias))
+        return weight, kept is bias
+
+    assert_same(program)
+
+
+def test_weights_that_engines_refuse():
+    for t in (torch, ftorch):
+        weight = t.quantize_per_channel(t.ones(2, 3, 2, 2), t.ones(2), t.zeros(2, dtype=t.int64), 0, t.qint8)
+        with pytest.raises(RuntimeError, match="Per Channel Quantization is currently disabled for transposed conv"):
+            t.ops.quantized.conv_transpose2d_prepack(weight, None, [1, 1], [0, 0], [0, 0], [1, 1], 1)
+        packed = t.ops.quantized.linear_prepack(t.quantize_per_tensor(t.ones(2, 2), 0.1, 0, t.qint8), None)
+        x = t.quantize_per_tensor(t.ones(2, 2), 0.1, 0, t.quint8)
+        with pytest.raises(RuntimeError, match="Didn't find engine for operation quantized::linear_tanh X86"):
+            t.ops.quantized.linear_tanh(x, packed, 0.1, 0)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("offsets", [None, [0, 2], [0, 2, 6], [1, 2, 3], [0, 0, 5]])
+def test_ends_of_bags(offsets, last):
+    found = []
+    for t in (torch, ftorch):
+        table = t.quantize_per_channel(t.arange(40.0).reshape(10, 4), t.ones(10) / 8, t.zeros(10), 0, t.quint8)
+        indices = t.tensor([[1, 2, 3], [4, 5, 6]])
+        given = (indices, None) if offsets is None else (indices.flatten(), t.tensor(offsets))
+        packed = t.ops.quantized.embedding_bag_prepack(table)
+        found.append(t.ops.quantized.embedding_bag_byte(packed, *given, False, 0, False, None, None, last).numpy())
+    np.testing.assert_allclose(found[1], found[0])
+
+
+@pytest.mark.parametrize("move", [
+    lambda q: q[0], lambda q: q.unbind()[0], lambda q: q.reshape(-1), lambda q: q.unsqueeze(0), lambda q: q.select(0, 0),
+    lambda q: q.view(2, 12), lambda q: q.squeeze(), lambda q: list(q)[0],  # others PyTorch reads from where they are not
+])
+def test_parts_of_half_bytes(move):
+    found = []
+    for t in (torch, ftorch):
+        x = t.arange(24.0).reshape(4, 6) / 8
+        q = move(t.quantize_per_channel(x, t.arange(1, 5) / 20.0, t.arange(4) / 2.0, 0, t.quint4x2))
+        found.append((str(q.dtype).split(".")[1], tuple(q.shape), q.int_repr().tolist()))
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("move", [
+    lambda t, q: q.sort(1), lambda t, q: q.topk(2), lambda t, q: q.std(1), lambda t, q: q.relu(), lambda t, q: q.sigmoid(),
+    lambda t, q: q.tanh(), lambda t, q: q.clamp(-1, 1), lambda t, q: t.cat([q, q]), lambda t, q: q.masked_fill(q > 0, 0.5),
+])
+def test_what_one_scale_is_needed_for(move):
+    texts = []
+    for t in (torch, ftorch):
+        q = t.quantize_per_channel(t.arange(6.0).reshape(2, 3), t.ones(2), t.zeros(2, dtype=t.int64), 0, t.quint8)
+        with pytest.raises(RuntimeError) as raised:
+            move(t, q)
+        texts.append(str(raised.value))
+    assert texts[1] == texts[0]
+
+
+def test_integers_are_in_order():
+    def program(L):
+        q = L.quantize_per_tensor(L.arange(6.0).reshape(2, 3), 0.5, 3, L.qint32)
+        images = L.quantize_per_tensor(L.ones(1, 2, 3, 3), 0.5, 3, L.quint8).contiguous(memory_format=L.channels_last)
+        return (q.t().int_repr().stride(), images.int_repr().stride(), q.sigmoid(), L.full_like(q, 1.5), 2.5 in q, 7.0 in q,
+                L.nn.functional.hardsigmoid(q))
+
+    assert_same(program)
