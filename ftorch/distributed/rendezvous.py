@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlparse
 
+from . import _wire
 from ._store import DEFAULT_TIMEOUT, FileStore, PrefixStore, Store, TCPStore
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
@@ -88,6 +89,12 @@ def _from_tcp(url, timeout: timedelta = DEFAULT_TIMEOUT, **_):
 
 def _tcp_store(host, port, rank, size, timeout):
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        if "TORCHELASTIC_RUN_ID" in os.environ and not {"FTORCH_ELASTIC_ROUND", _wire.TOKEN_VARIABLE} & {*os.environ}:
+            # Its store would never answer.
+            raise RuntimeError(
+                f"the store at ({host}, {port}) is that of another library's launcher, PyTorch's torchrun, say: start the "
+                "program with ftorchrun or python -m ftorch.distributed.run"
+            )
         # A launcher of this package says the round: nodes do not restart equally often.
         attempt = os.environ.get("FTORCH_ELASTIC_ROUND") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return PrefixStore(

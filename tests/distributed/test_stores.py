@@ -133,6 +133,21 @@ def test_a_wrong_token_is_said(monkeypatch):
         ft.distributed.TCPStore("127.0.0.1", store.port, 1, False, timedelta(seconds=2))
 
 
+def test_a_foreign_launcher_is_said(monkeypatch):
+    """Another library's launcher serves a store that speaks otherwise: workers waited for it as long as for a late one."""
+    theirs = getattr(pt.distributed, "TCPStore")("127.0.0.1", 0, 2, True, wait_for_workers=False)
+    values = {
+        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(theirs.port), "RANK": "0", "WORLD_SIZE": "2",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    for name in ("FTORCH_ELASTIC_ROUND", _wire.TOKEN_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(RuntimeError, match="another library's launcher"):
+        next(ft.distributed.rendezvous("env://", timeout=timedelta(seconds=5)))
+
+
 def test_a_foreign_file_is_said(tmp_path):
     """What another program left, or PyTorch's store, is an error that names the file; the file stays as it is."""
     for name, content in (("text", b"hello, this is something else"), ("short", b"abc"), ("length", b"\x01" + bytes(7) + b"n")):
