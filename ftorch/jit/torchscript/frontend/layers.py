@@ -125,10 +125,12 @@ def _batch_norm(module) -> str | None:
 def _attention(module) -> str | None:
     import ftorch.nn as nn
 
-    if type(module) is not nn.MultiheadAttention or not module._qkv_same_embed_dim or (
-        module.bias_k is not None or module.add_zero_attn
-    ):
+    if type(module) is not nn.MultiheadAttention:
         return None
+
+    def given(name):
+        return "None" if getattr(module, name) is None else f"self.{name}"
+
     swap = [f"    {n} = {n}.transpose(0, 1)" for n in ("q", "k", "v")] if module.batch_first else []
     bias = "self.in_proj_bias" if module.in_proj_bias is not None else "None"
     out_bias = "self.out_proj.bias" if module.out_proj.bias is not None else "None"
@@ -142,9 +144,11 @@ def _attention(module) -> str | None:
         "    if padding is not None:", "      padding = padding.unsqueeze(0)",
         *(["  else:", *swap] if swap else []),
         "  out, weights = __torch__.torch.nn.functional.multi_head_attention_forward(q, k, v, "
-        f"{module.num_heads}, self.in_proj_weight, {bias}, self.out_proj.weight, {out_bias}, "
+        f"{module.num_heads}, {given('in_proj_weight')}, {bias}, self.out_proj.weight, {out_bias}, "
         f"{float(module.dropout)!r}, self.training, padding, need_weights, attn_mask, "
-        "average_attn_weights, is_causal)",
+        "average_attn_weights, is_causal, "
+        + ", ".join([given(name) for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight", "bias_k", "bias_v")])
+        + f", {bool(module.add_zero_attn)})",
         "  if not batched:",
         "    if weights is not None:",
         "      weights = weights.squeeze(0)",

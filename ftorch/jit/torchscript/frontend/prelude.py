@@ -208,28 +208,48 @@ def gumbel_softmax(logits: Tensor, tau: float=1., hard: bool=False, eps: float=1
     ones = torch.scatter(torch.zeros_like(logits), dim, index, 1.)
     return ones - soft.detach() + soft
   return soft
-def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, num_heads: int, in_proj_weight: Tensor, in_proj_bias: Optional[Tensor], out_weight: Tensor, out_bias: Optional[Tensor], dropout_p: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average_attn_weights: bool, is_causal: bool) -> Tuple[Tensor, Optional[Tensor]]:
+def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, num_heads: int, in_proj_weight: Optional[Tensor], in_proj_bias: Optional[Tensor], out_weight: Tensor, out_bias: Optional[Tensor], dropout_p: float, training: bool, key_padding_mask: Optional[Tensor], need_weights: bool, attn_mask: Optional[Tensor], average_attn_weights: bool, is_causal: bool, q_weight: Optional[Tensor], k_weight: Optional[Tensor], v_weight: Optional[Tensor], bias_k: Optional[Tensor], bias_v: Optional[Tensor], add_zero_attn: bool) -> Tuple[Tensor, Optional[Tensor]]:
   tgt_len, bsz, embed_dim = query.size(0), query.size(1), query.size(2)
   head_dim = embed_dim // num_heads
-  weights = torch.chunk(in_proj_weight, 3)
+  if in_proj_weight is not None:
+    chunks = torch.chunk(in_proj_weight, 3)
+    weights = [chunks[0], chunks[1], chunks[2]]
+  else:
+    weights = [torch._unwrap_optional(q_weight), torch._unwrap_optional(k_weight), torch._unwrap_optional(v_weight)]
   biases = annotate(List[Optional[Tensor]], [None, None, None])
   if in_proj_bias is not None:
     parts = torch.chunk(in_proj_bias, 3)
     biases = annotate(List[Optional[Tensor]], [parts[0], parts[1], parts[2]])
   src_len = key.size(0)
   q = torch.linear(query, weights[0], biases[0]).view([tgt_len, bsz * num_heads, head_dim]).transpose(0, 1)
-  k = torch.linear(key, weights[1], biases[1]).view([src_len, bsz * num_heads, head_dim]).transpose(0, 1)
-  v = torch.linear(value, weights[2], biases[2]).view([src_len, bsz * num_heads, head_dim]).transpose(0, 1)
+  k = torch.linear(key, weights[1], biases[1])
+  v = torch.linear(value, weights[2], biases[2])
+  extra = 0
+  if bias_k is not None:
+    k = torch.cat([k, torch.repeat(bias_k, [1, bsz, 1])])
+    v = torch.cat([v, torch.repeat(torch._unwrap_optional(bias_v), [1, bsz, 1])])
+    extra = extra + 1
+    src_len = src_len + 1
+  k = k.reshape([src_len, bsz * num_heads, head_dim]).transpose(0, 1)
+  v = v.reshape([src_len, bsz * num_heads, head_dim]).transpose(0, 1)
+  if add_zero_attn:
+    none = torch.zeros([bsz * num_heads, 1, head_dim], dtype=k.dtype, device=k.device)
+    k = torch.cat([k, none], 1)
+    v = torch.cat([v, none], 1)
+    extra = extra + 1
+    src_len = src_len + 1
   mask = annotate(Optional[Tensor], None)
   if attn_mask is not None:
     m = attn_mask
     if m.dtype == 11:
       m = torch.zeros_like(m, dtype=q.dtype).masked_fill(m, -inf)
+    m = torch.constant_pad_nd(m, [0, extra])
     mask = m.unsqueeze(0) if m.dim() == 2 else m
   if key_padding_mask is not None:
     p = key_padding_mask
     if p.dtype == 11:
       p = torch.zeros_like(p, dtype=q.dtype).masked_fill(p, -inf)
+    p = torch.constant_pad_nd(p, [0, extra])
     p = p.view([bsz, 1, 1, src_len]).expand([-1, num_heads, -1, -1]).reshape([bsz * num_heads, 1, src_len])
     mask = p if mask is None else torch._unwrap_optional(mask) + p
   if is_causal and mask is None and not need_weights:
