@@ -14,6 +14,7 @@ import numpy as np
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.native import multiplies_bytes
+from ..eager.tensor_api.legacy_types import cpp_name
 from . import _quantizer as q
 from ._creation import choose_parameters, observed_range
 from ._tensor import QuantizedTensor, ScriptObject, build, integers
@@ -187,8 +188,8 @@ def linear_prepack(W, B=None):
 
 def linear_prepack_fp16(W, B=None):
     """The packed weights of a linear layer in half precision; larger numbers are clipped."""
-    if engine() == "onednn":
-        raise RuntimeError("quantized::linear_prepack_fp16 is currently not supported by ONEDNN")
+    if engine() in ("onednn", "qnnpack"):
+        raise RuntimeError(f"quantized::linear_prepack_fp16 is currently not supported by {engine().upper()}")
     limit = 65504.0
     return LinearPackedParamsFp16(torch.clamp(W.detach(), -limit, limit).to(_dtype.float16).to(_dtype.float32), B)
 
@@ -357,6 +358,11 @@ def _finish_onednn(total, factors, scale, bias, zero_point, relu, axis):
     return q.clipped(x, _dtype.quint8)
 
 
+def _check_rows(x):
+    if x.dim() < 2:
+        raise RuntimeError("The dimension of input tensor should be larger than or equal to 2")
+
+
 def _linear_sums(X, packed):
     """The sums of products of a quantized input's integers and the weight's, without zero points."""
     if packed._bytes is not None and X.dtype is _dtype.quint8:
@@ -372,6 +378,10 @@ def _linear_sums(X, packed):
 def linear(X, W_prepack, scale, zero_point, relu=False):
     """A linear layer: quantized input, packed weights, results in a quantizer."""
     _check_activation(X, "linear")
+    if engine() == "qnnpack" and X.dim() < 2:
+        raise RuntimeError("quantized::linear(): Input tensor rank should be >= 2")
+    if engine() != "onednn":
+        _check_rows(X)
     total = _linear_sums(X, W_prepack)
     both, multiplier = _multipliers(X._quantizer.scale, W_prepack._operand[1], scale)
     if engine() == "onednn":
@@ -393,7 +403,7 @@ def dynamically_quantized(x, reduce_range=False):
     """A tensor as quint8 in the range that it has; seven bits with ``reduce_range``."""
     x = x.detach()
     if x.dtype is not _dtype.float32:
-        raise RuntimeError("linear_dynamic: expected a float32 input")
+        raise RuntimeError(f"expected scalar type Float but found {cpp_name(x.dtype)}")
     scale, zero_point = choose_parameters(*observed_range(x), 0, 127 if reduce_range else 255)
     quantizer = q.PerTensor(scale, zero_point)
     return build(quantizer.quantized(x, _dtype.quint8), quantizer)
@@ -403,6 +413,7 @@ def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
     """A linear layer that quantizes its input by the input's own range; float32 results."""
     if isinstance(W_prepack, LinearPackedParamsFp16):
         return linear_dynamic_fp16(X, W_prepack, relu)
+    _check_rows(X)
     reduce_range = reduce_range and engine() != "qnnpack"
     if W_prepack._bytes is not None and not isinstance(X, QuantizedTensor):
         out = torch._linear_dynamic_int8(X.detach() if X.requires_grad else X, *W_prepack._dynamic, reduce_range)
@@ -413,6 +424,9 @@ def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
 
 def linear_dynamic_fp16(X, W_prepack, relu=False):
     """A linear layer whose weights are rounded to half precision."""
+    if X.dim() < 2:
+        raise RuntimeError("Expected input.dim() >= 2 to be true, but got false.  (Could this error message be improved?  If "
+                           "so, please report an enhancement request to PyTorch.)")
     out = torch.nn.functional.linear(X, W_prepack.weight, W_prepack.bias)
     return torch.relu(out) if relu else out
 

@@ -105,3 +105,20 @@ def test_integers_are_in_order():
                 L.nn.functional.hardsigmoid(q))
 
     assert_same(program)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t, p: t.ops.quantized.linear_dynamic(t.ones(4), p), lambda t, p: t.ops.quantized.linear_relu_dynamic(t.ones(4), p),
+    lambda t, p: t.ops.quantized.linear_dynamic(t.ones(2, 4).double(), p),
+    lambda t, p: t.ops.quantized.linear_dynamic(t.ones(2, 5), p),
+    lambda t, p: t.ops.quantized.linear(t.quantize_per_tensor(t.ones(4), 0.1, 0, t.quint8), p, 0.1, 0),
+    lambda t, p: t.ops.quantized.linear_dynamic_fp16(t.ones(4), t.ops.quantized.linear_prepack_fp16(t.ones(2, 4), None)),
+])
+def test_inputs_that_linear_layers_refuse(call):
+    texts = []
+    for t in (torch, ftorch):
+        weight = t.quantize_per_tensor(t.arange(8.0).reshape(2, 4) / 8, 0.02, 0, t.qint8)
+        with pytest.raises(RuntimeError) as raised:
+            call(t, t.ops.quantized.linear_prepack(weight, None))
+        texts.append(str(raised.value)[:60])
+    assert texts[1] == texts[0]

@@ -129,7 +129,7 @@ def linear_dynamic_int8(self, weight, packed, sums, scales, bias, reduce_range):
         RuntimeError: for another dtype and sizes that do not fit.
     """
     if self.dtype != np.float32:
-        raise RuntimeError("linear_dynamic: expected a float32 input")
+        raise RuntimeError(f"expected scalar type Float but found {dtype_name(self.dtype)}")
     if self.shape[-1:] != weight.shape[2:]:
         raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
     rows = self if self.ndim == 3 and self.shape[0] == 1 else self.reshape(1, -1, self.shape[-1])
