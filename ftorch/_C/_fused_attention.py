@@ -86,10 +86,19 @@ def _native_multi_head_attention(
              [0.5000, 0.5000]]])
     """
     if query.is_nested:
-        rest = (embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, None, False)
-        parts = zip(*(t.unbind() for t in (query, key, value)))
-        made = [_native_multi_head_attention(*(t[None] for t in part), *rest)[0][0] for part in parts]
-        return torch.nested.as_nested_tensor(made), None
+        rest = (embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, None, need_weights, average_attn_weights)
+        same, parts = query is key and key is value, query.unbind()
+        if same:
+            made = [_native_multi_head_attention(*[part[None]] * 3, *rest) for part in parts]
+        else:
+            others = zip(parts, key.unbind(), value.unbind())
+            made = [_native_multi_head_attention(*(t[None] for t in part), *rest) for part in others]
+        out = torch.nested.as_nested_tensor([one[0] for one, _ in made])
+        if not need_weights:
+            return out, None
+        longest = max(len(part) for part in parts)
+        pads = [longest - len(part) for part in parts]
+        return out, torch.cat([torch.nn.functional.pad(w, (0, n, 0, n)) for (_, w), n in zip(made, pads)])
     _check(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias)
     linear = torch.nn.functional.linear
     if query is key and key is value:
