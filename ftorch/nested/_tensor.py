@@ -31,6 +31,8 @@ _numbers = itertools.count(1)
 class Ragged:
     """The extent of a dimension that differs from component to component: equal to itself only."""
 
+    is_extent = True  # which a `torch.Size` may hold
+
     def __init__(self):
         self.number = next(_numbers)
 
@@ -218,7 +220,12 @@ class NestedTensor(Tensor):
             return self._leaves[0] if self._holes is None else self._holes[0]
         return torch.cat([x.reshape(-1) for x in self._leaves])
 
-    _values = values
+    @property
+    def _values(self):
+        """`values`: a tensor in the jagged layout, a method in the strided."""
+        return self.values if self._offsets is None else self.values()
+
+    _lengths = property(lambda self: self.lengths())
 
     def offsets(self):
         """Where in `values` each component begins, and the end."""

@@ -30,3 +30,15 @@ def no_leaf(t):
 @pytest.mark.parametrize("program", [holes, parts, selected, no_leaf])
 def test_as_pytorch(program):
     assert program(ftorch) == program(torch)
+
+
+def test_parts_under_private_names():
+    """The names by which libraries take ragged tensors apart."""
+    found = []
+    for lib in (torch, ftorch):
+        t = lib.nested.nested_tensor([lib.ones(2, 3), lib.zeros(4, 3)], layout=lib.jagged)
+        begins, lengths = lib.tensor([0, 1]), lib.tensor([2, 3])
+        holes = lib.nested.narrow(lib.arange(24.0).reshape(2, 4, 3), 1, begins, lengths, layout=lib.jagged)
+        found.append([(x._values.tolist(), x.offsets().tolist(), x._lengths if x._lengths is None else x._lengths.tolist(),
+                       x._ragged_idx) for x in (t, holes)])
+    assert found[0] == found[1]

@@ -12,7 +12,20 @@ from ..call.operands import tensors_of
 from ..core import dtype as _dtype
 from ..core.registry import STATIC
 from ..core.user_warnings import warn_user
+from ..dispatch import overrides, running_calls
 from ..tensor import TensorBase, modes
+
+
+def _override_out(operands, outs):
+    """(True, the result) of a call with ``out=`` where an operand's class, or that of what is to be written to, has a say."""
+    relevant = list(overrides.flat_arguments((*operands, *outs), {}))
+    if not any(overrides.has_say(v.__class__) for v in relevant) or (call := running_calls.called()) is None:
+        return False, None
+    function, args, kwargs = call
+    return True, overrides.handle(function, relevant, args, kwargs)
+
+
+_op.hooks.override_out = _override_out
 
 # Operators that promotion says nothing about, and which cast all the same.
 _CASTING = frozenset(

@@ -45,6 +45,8 @@ def overloaded(name: str, bounds: list, form: str):
         if found is not None:
             return found(*args, **kwargs)
         out = kwargs.pop("out", None) if kwargs and writing else None
+        if out is not None and (override := _override(public_of(function), args, {**kwargs, "out": out})) is not NotImplemented:
+            return override
         bound = chosen.get(key)
         matched = None if bound is None else bound.match(args, kwargs)
         if matched is not None:

@@ -32,6 +32,7 @@ class Hooks:
         gradient: ``(op, operands) -> gradients or None``: what a derived op gives, by calls that are seen.
         lifted: ``(tensor)``: `torch.tensor` made a tensor of numbers, for whoever sees calls.
         override, override_view: take over calls whose operands are of foreign classes (``__torch_function__``).
+        override_out: ``(operands, outs) -> Handled``: the same for calls with ``out=``, whose class has a say, too.
         first_gradient: ``(tensor) -> tensor``: ones to start a backward pass with, for whoever sees calls.
         function_override: the same for functions with several overloads.
         function_mode: takes over calls while a ``TorchFunctionMode`` is active.
@@ -76,6 +77,7 @@ class Hooks:
         "function_override",
         "override",
         "override_view",
+        "override_out",
         "part",
         "python",
         "python_classes",
@@ -122,6 +124,7 @@ class Hooks:
     lifted: Callable[[Any], None] | None
     override: Callable[..., Handled] | None
     override_view: Callable[..., Handled] | None
+    override_out: Callable[..., Handled]
     part: Callable[..., Any] | None
     python: Callable[..., Handled] | None
     python_classes: Callable[[type], None] | None

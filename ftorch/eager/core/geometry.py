@@ -41,6 +41,8 @@ class Size(tuple):
         values = tuple(iterable)
         for v in values:
             if not isinstance(v, int):
+                if getattr(type(v), "is_extent", False):  # of a dimension whose sizes differ
+                    continue
                 if hasattr(v, "__index__"):
                     return tuple.__new__(cls, [w.__index__() for w in values])
                 raise TypeError(
