@@ -106,12 +106,41 @@ _GLOO_AVAILABLE = True
 GroupName = str
 _world = _kept_by(sys.modules[__name__])
 
+
+
+def supports_complex(reduceOp: ReduceOp) -> bool:
+    """Whether a reduction takes complex tensors: those that neither order nor multiply.
+
+    >>> import ftorch as torch
+    >>> torch.distributed.supports_complex(torch.distributed.ReduceOp.SUM)
+    True
+    """
+    return reduceOp not in (
+        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR,
+    )
+
+
 __all__ = [name for name in dir() if not name.startswith("_") and name != "make"]
 
 
 def _get_default_group() -> ProcessGroup:
     """The default group. Raises ValueError if there is none."""
     return group_of(None)
+
+
+def _group_or_default_group(group=None) -> ProcessGroup:
+    """The group, or the default one without. Raises ValueError if there is none."""
+    return group_of(group)
+
+
+def _get_group_size(group) -> int:
+    """How many processes are in a group, the default one without."""
+    return group_of(group).size()
+
+
+def _get_process_group_store(group) -> Store:
+    """The store that a group has met at."""
+    return _world.pg_map[group][1]
 
 
 def _get_default_store() -> Store:
@@ -190,13 +219,6 @@ def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, log
             f"Timed out initializing process group in store based barrier on rank {rank}, for key: {key} (world_size="
             f"{rendezvous_count}, num_workers_joined={store.add(key, 0)}, timeout={timeout} error={error})"
         ) from error
-
-
-def supports_complex(reduceOp) -> bool:  # noqa: N803
-    """Whether a reduction is one of complex numbers, too."""
-    return reduceOp not in (
-        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR,
-    )
 
 
 def _new_process_group_helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name,

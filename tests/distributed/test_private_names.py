@@ -200,6 +200,25 @@ def test_what_says_that_a_module_is_wrapped(t):
         ("IDLE", 1), ("FORWARD_BACKWARD", 2), ("SUMMON_FULL_PARAMS", 3)]
 
 
+@BOTH
+def test_groups_are_asked_by_private_names(t):
+    d = t.distributed
+    d.init_process_group("gloo", store=d.HashStore(), rank=0, world_size=1)
+    try:
+        c10d, group = d.distributed_c10d, d.group.WORLD
+        assert c10d._get_group_size(None) == c10d._get_group_size(group) == 1
+        assert c10d._group_or_default_group() is group
+        assert c10d._get_process_group_store(group) is c10d._get_default_store()
+        operations = ("SUM", "AVG", "MAX", "MIN", "PRODUCT", "BAND", "BOR", "BXOR")
+        assert [d.supports_complex(getattr(d.ReduceOp, o)) for o in operations] == [True, True, *[False] * 6]
+        fsdp = _part(t, "fsdp")
+        module = fsdp.fully_shard(t.nn.Linear(2, 2), mesh=d.init_device_mesh("cpu", (1,)))
+        with pytest.raises(ValueError, match="FSDPLinear'> does not have a method no"):
+            fsdp.register_fsdp_forward_method(module, "no")
+    finally:
+        d.destroy_process_group()
+
+
 def test_a_group_that_meets_nobody():
     """The backend ``fake`` needs neither a store nor an address."""
     script = (

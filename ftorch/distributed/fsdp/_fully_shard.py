@@ -379,9 +379,11 @@ def _default_mesh():
 
 
 def register_fsdp_forward_method(module, method_name: str) -> None:
-    """Lets another method than ``forward`` gather the parameters, too."""
+    """Lets another method than ``forward`` gather the parameters, too. Raises ValueError if the module has none of the name."""
     if not isinstance(module, FSDPModule):
         return
+    if not hasattr(module, method_name):
+        raise ValueError(f"{type(module)} does not have a method {method_name}")
     method = getattr(module, method_name)
 
     @functools.wraps(method)
