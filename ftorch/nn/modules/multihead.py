@@ -111,7 +111,7 @@ class MultiheadAttention(Module):
             the result, of the query's shape, and the weights or None.
         """
         if query.is_nested or key.is_nested or value.is_nested:
-            return self._of_nested(query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights)
+            return _of_nested(self, query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights)
         swap = self.batch_first and query.dim() == 3
         if swap:
             # What is the same tensor stays so: one projection does for all of them.
@@ -132,46 +132,6 @@ class MultiheadAttention(Module):
         )
         return (output.transpose(1, 0) if swap else output), weights
 
-    def _of_nested(self, query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights):
-        """`forward` of nested tensors, which only inference of the plainest kind can."""
-        import ftorch as torch
-
-        weights = (self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias)
-        refusals = self._refusals(query, key, value, key_padding_mask, attn_mask, weights)
-        reason = next((text for refused, text in refusals if refused), None)
-        if reason is not None:
-            raise AssertionError(
-                "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because "
-                + reason
-            )
-        return torch._native_multi_head_attention(
-            query, key, value, self.embed_dim, self.num_heads, *weights, None, need_weights, average_attn_weights, None
-        )
-
-    def _refusals(self, query, key, value, key_padding_mask, attn_mask, weights):
-        """(whether it is so, why nested tensors are refused), in PyTorch's order."""
-        biased = self.in_proj_bias is not None and self.in_proj_weight is not None
-        yield query is not key or key is not value, (
-            "non-self attention was used (query, key, and value are not the same Tensor)"
-        )
-        yield biased and query.dtype is not self.in_proj_bias.dtype, (
-            f"dtypes of query ({query.dtype}) and self.in_proj_bias ({self.in_proj_bias.dtype}) don't match" if biased else ""
-        )
-        yield self.in_proj_weight is None, "in_proj_weight was None"
-        yield self.training, "training is enabled"
-        yield self.num_heads % 2 != 0, "self.num_heads is not even"
-        yield not self.batch_first, "batch_first was not True"
-        yield self.bias_k is not None, "self.bias_k was not None"
-        yield self.add_zero_attn, "add_zero_attn was enabled"
-        yield key_padding_mask is not None or attn_mask is not None, (
-            f"supplying both src_key_padding_mask and src_mask at the same time{' ' * 34}is not supported "
-            "with NestedTensor input"
-        )
-        yield modes.grad and any([t is not None and t.requires_grad for t in (query, *weights)]), (
-            "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad"
-        )
-        yield not biased, ""
-
     def merge_masks(self, attn_mask, key_padding_mask, query):
         """One mask for both, and its kind: 1 a padding mask, 2 a full one, None no mask."""
         if attn_mask is None:
@@ -186,3 +146,45 @@ class MultiheadAttention(Module):
             padding = key_padding_mask.view(batch, 1, 1, length)
             merged = merged + padding.expand(-1, self.num_heads, -1, -1)
         return merged, 2
+
+
+def _of_nested(module, query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights):
+    """`forward` of nested tensors, which only inference of the plainest kind can."""
+    import ftorch as torch
+
+    weights = (module.in_proj_weight, module.in_proj_bias, module.out_proj.weight, module.out_proj.bias)
+    refusals = _refusals(module, query, key, value, key_padding_mask, attn_mask, weights)
+    reason = next((text for refused, text in refusals if refused), None)
+    if reason is not None:
+        raise AssertionError(
+            "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because "
+            + reason
+        )
+    return torch._native_multi_head_attention(
+        query, key, value, module.embed_dim, module.num_heads, *weights, None, need_weights, average_attn_weights, None
+    )
+
+
+def _refusals(module, query, key, value, key_padding_mask, attn_mask, weights):
+    """(whether it is so, why nested tensors are refused), in PyTorch's order."""
+    biased = module.in_proj_bias is not None and module.in_proj_weight is not None
+    yield query is not key or key is not value, (
+        "non-self attention was used (query, key, and value are not the same Tensor)"
+    )
+    yield biased and query.dtype is not module.in_proj_bias.dtype, (
+        f"dtypes of query ({query.dtype}) and self.in_proj_bias ({module.in_proj_bias.dtype}) don't match" if biased else ""
+    )
+    yield module.in_proj_weight is None, "in_proj_weight was None"
+    yield module.training, "training is enabled"
+    yield module.num_heads % 2 != 0, "self.num_heads is not even"
+    yield not module.batch_first, "batch_first was not True"
+    yield module.bias_k is not None, "self.bias_k was not None"
+    yield module.add_zero_attn, "add_zero_attn was enabled"
+    yield key_padding_mask is not None or attn_mask is not None, (
+        f"supplying both src_key_padding_mask and src_mask at the same time{' ' * 34}is not supported "
+        "with NestedTensor input"
+    )
+    yield modes.grad and any([t is not None and t.requires_grad for t in (query, *weights)]), (
+        "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad"
+    )
+    yield not biased, ""
