@@ -62,6 +62,15 @@ class NestedTensor(Tensor):
     __slots__ = ("_leaves", "_offsets", "_ragged", "_holes", "_at")  # _at: which dimension is ragged
     _slots_are_data = True
 
+    def __new__(cls, values, offsets, *, lengths=None, requires_grad=False, _ragged_idx=1, **options):
+        """A jagged tensor of its parts, a leaf; ``options``: PyTorch's others, which have no effect."""
+        if offsets is None:
+            raise AssertionError("offsets must not be None")
+        return _rebuild_njt({
+            "values": values.detach(), "offsets": offsets, "lengths": lengths, "_ragged_idx": _ragged_idx,
+            "requires_grad": requires_grad,
+        })
+
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

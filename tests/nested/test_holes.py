@@ -1,5 +1,7 @@
 """Jagged tensors whose values have rows between the components, as in PyTorch."""
 
+import importlib
+
 import pytest
 import torch
 
@@ -41,4 +43,28 @@ def test_parts_under_private_names():
         holes = lib.nested.narrow(lib.arange(24.0).reshape(2, 4, 3), 1, begins, lengths, layout=lib.jagged)
         found.append([(x._values.tolist(), x.offsets().tolist(), x._lengths if x._lengths is None else x._lengths.tolist(),
                        x._ragged_idx) for x in (t, holes)])
+    assert found[0] == found[1]
+
+
+MADE = {
+    "offsets": lambda lib, N, v: N(v, lib.tensor([0, 2, 6])),
+    "another dimension": lambda lib, N, v: N(v, offsets=lib.tensor([0, 2, 3]), _ragged_idx=2),
+    "lengths": lambda lib, N, v: N(v, offsets=lib.tensor([0, 3, 6]), lengths=lib.tensor([2, 3])),
+    "leaf": lambda lib, N, v: N(v, lib.tensor([0, 2, 6]), requires_grad=True),
+    "of what requires grad": lambda lib, N, v: N(v.requires_grad_(), lib.tensor([0, 2, 6])),
+    "no offsets": lambda lib, N, v: N(v, None),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_of_parts(name):
+    found = []
+    for lib in (torch, ftorch):
+        N = importlib.import_module(f"{lib.__name__}.nested._internal.nested_tensor").NestedTensor
+        try:
+            t = MADE[name](lib, N, lib.arange(18.0).reshape(6, 3))
+        except AssertionError as error:
+            found.append(str(error))
+            continue
+        found.append((type(t).__name__, t.dim(), t._ragged_idx, t.requires_grad, t.is_leaf, [x.tolist() for x in t.unbind()]))
     assert found[0] == found[1]
