@@ -71,8 +71,10 @@ def quantize_per_tensor_dynamic(input, dtype, reduce_range):
     bounds = q.LIMITS[dtype]
     if reduce_range:
         bounds = (bounds[0] // 2, bounds[1] // 2)
+    if not low <= high:
+        raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
     scale, zero_point = choose_parameters(low, high, *bounds)
-    return quantize_per_tensor(input, scale, zero_point, dtype)
+    return quantize_per_tensor(input, float(np.float32(scale)), zero_point, dtype)
 
 
 def _reduces_range():

@@ -98,7 +98,7 @@ def embedding_bag(weight, indices, offsets=None, scale_grad_by_freq=False, mode=
     # What lies before the first bag and behind the last is in bags of its own, which are left out.
     bounds = torch.cat([offsets.new_zeros(1), offsets]).to(indices.dtype)
     bags = torch.nn.functional.embedding_bag(indices, table, bounds, mode="sum", per_sample_weights=per_sample_weights)
-    return bags[1 : -1 if include_last_offset else None]
+    return bags[1 : -1 if include_last_offset else None].clone()
 
 
 # --- rows with their scale and offset behind them ------------------------------------

@@ -113,9 +113,16 @@ def _has_points(weight):
     return quantizer.zero_point != 0 if isinstance(quantizer, q.PerTensor) else bool((quantizer.zero_points != 0).any())
 
 
-def _as_kept(weight, transpose):
+def _is_onednns(weight, groups, output_padding):
+    """Whether oneDNN's kernels compute a convolution: under "x86" those of few groups, whose weights have no zero points."""
+    if engine() != "x86":
+        return engine() == "onednn"
+    return not (groups > 100 or any(output_padding) or _has_points(weight))
+
+
+def _as_kept(weight, transpose, groups, output_padding):
     """A convolution's weight as it is unpacked: oneDNN's kernels keep it, those of others lay the channels last."""
-    if engine() == "onednn" or engine() == "x86" and not _has_points(weight):
+    if _is_onednns(weight, groups, output_padding):
         return weight
     if engine() == "qnnpack":
         return build(channels_last(weight._ints), weight._quantizer)
@@ -203,7 +210,7 @@ class ConvPackedParamsBase(ScriptObject):
     """The weight and bias of a convolution and how it strides."""
 
     def __init__(self, weight, bias, stride, padding, dilation, groups, transpose=False, output_padding=None):
-        self.weight, self._bias = _as_kept(weight, transpose), bias
+        self.weight, self._bias = _as_kept(weight, transpose, int(groups), output_padding or ()), bias
         self._stride, self._padding = tuple(stride), tuple(padding)
         self._dilation, self._groups = tuple(dilation), int(groups)
         self._transpose = bool(transpose)
@@ -262,13 +269,12 @@ class ConvPackedParamsBase(ScriptObject):
         return type(self)(*(copy.deepcopy(v, memo) for v in self.__getstate__()))
 
     def is_onednns(self):
-        """Whether the engine has oneDNN's kernels compute it: "x86" those of weights without zero points, of few groups."""
+        """Whether the engine has oneDNN's kernels compute it."""
         if engine() != "x86":
             return engine() == "onednn"
         found = self.__dict__.get("_is_onednns")
         if found is None:
-            found = not (self._transpose or _has_points(self.weight) or self._groups > 100)
-            self.__dict__["_is_onednns"] = found
+            found = self.__dict__["_is_onednns"] = _is_onednns(self.weight, self._groups, self._output_padding)
         return found
 
     @property

@@ -122,3 +122,19 @@ def test_inputs_that_linear_layers_refuse(call):
             call(t, t.ops.quantized.linear_prepack(weight, None))
         texts.append(str(raised.value)[:60])
     assert texts[1] == texts[0]
+
+
+@pytest.mark.parametrize("extra", [0, 1])  # added on one side: another kernel
+@pytest.mark.parametrize("dims", [1, 2])
+def test_transposed_convolutions_between_two_integers(dims, extra):
+    for point in (0, 3):
+        found = []
+        for t in (torch, ftorch):
+            random = np.random.RandomState(dims)
+            draw = lambda *shape: t.tensor(random.randint(-16, 17, shape).astype("f") / 8)  # noqa: E731, B023
+            weight = t.quantize_per_tensor(draw(4, 4, *(3,) * dims), 0.125, point, t.qint8)
+            packed = getattr(t.ops.quantized, f"conv_transpose{dims}d_prepack")(
+                weight, None, [2] * dims, [1] * dims, [extra] * dims, [1] * dims, 1)
+            x = t.quantize_per_tensor(draw(1, 4, *(5,) * dims), 0.0213, 0, t.quint8)
+            found.append(getattr(t.ops.quantized, f"conv_transpose{dims}d")(x, packed, 0.0213, 5).int_repr().numpy())
+        np.testing.assert_array_equal(found[1], found[0])

@@ -165,6 +165,8 @@ def seen_as(value, depth=0):
     if isinstance(value, (pt.nn.Module, ft.nn.Module)):
         return {"kind": type(value).__name__, "text": neutral(repr(value)), "training": getattr(value, "training", None),
                 "items": [seen_as(value.state_dict(keep_vars=True), depth + 1)]}
+    if any(c.__name__ == "ScriptObject" for c in type(value).__mro__):  # of packed weights, whose classes are C++'s there
+        return "ScriptObject"
     if isinstance(value, type) or callable(value):
         return f"{type(value).__name__} {getattr(value, '__name__', '')}"
     if isinstance(value, types.GeneratorType):

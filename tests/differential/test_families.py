@@ -14,7 +14,8 @@ from .observing import compare
 # nor warnings, of which PyTorch gives many once per process only.
 OVERLOOKED = {"is_view", "version", "warning"}
 COUNT = 8
-CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized"]
+CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
+          "quantized_dynamic"]
 
 
 def differences(program, seed=0):
