@@ -495,6 +495,7 @@ class ProcessGroup:
         if last is not None:
             last._arrived.wait(seconds(self.timeout))
         self._line.close()
+        self._mesh.has_ended = True
         self.abort()
 
 

@@ -148,6 +148,7 @@ class Mesh:
         self.lock = threading.Lock()
         self.closed = False
         self.failure: RuntimeError | None = None  # of an earlier collective
+        self.has_ended = False  # whether the group was destroyed: nobody would answer
         self.key = self.listener.open() if self.listener is not None else ""
         if self.listener is not None:
             # A store that outlives the group (a launcher's, say) holds addresses of earlier ones.
@@ -217,6 +218,8 @@ class Mesh:
             number, what: the collective's number and checksum, for headers.
             sends, receives: pairs of a rank and a buffer of bytes; a rank occurs once in each.
         """
+        if self.has_ended and (sends or receives):
+            raise RuntimeError("The process group has been destroyed: it exchanges nothing any more")
         if self.failure is not None and (sends or receives):
             raise RuntimeError(f"An earlier collective of the group has failed: {self.failure}")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from datetime import timedelta
 
@@ -351,6 +352,22 @@ def mismatched(t, d, rank):
     x = t.ones(1)
     d.all_reduce(x)
     assert x.item() == 2
+
+
+def destroyed(t, d, rank):
+    """Who calls a group that has ended is told so; before, it waited for the group's timeout."""
+    for used in (False, True):
+        group, began = d.new_group([0, 1]), time.monotonic()
+        if used:
+            d.all_reduce(t.ones(1), group=group)
+        d.destroy_process_group(group)
+        with pytest.raises(RuntimeError, match="has been destroyed"):
+            d.all_reduce(t.ones(1), group=group)
+        assert time.monotonic() - began < 15
+
+
+def test_destroyed(two):
+    two.run(destroyed, libraries=("ftorch",))
 
 
 def test_again(two):
