@@ -128,6 +128,12 @@ class NestedTensor(Tensor):
         lambda self: any(x.requires_grad for x in self._leaves),
         lambda self, value: self.requires_grad_(value) and None,
     )
+    is_cpu = property(lambda self: self.device.type == "cpu")
+    is_cuda = property(lambda self: self.device.type == "cuda")
+    is_meta = property(lambda self: self.device.type == "meta")
+    is_xla = False
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.numel() * self.dtype.itemsize)
     is_leaf = property(lambda self: all(x.is_leaf for x in self._leaves))
     grad_fn = property(lambda self: self._leaves[0].grad_fn if self._leaves else None)
     ndim = property(lambda self: self.dim())

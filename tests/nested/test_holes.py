@@ -68,3 +68,13 @@ def test_made_of_parts(name):
             continue
         found.append((type(t).__name__, t.dim(), t._ragged_idx, t.requires_grad, t.is_leaf, [x.tolist() for x in t.unbind()]))
     assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_attributes_of_devices_and_bytes(layout):
+    found = []
+    for lib in (torch, ftorch):
+        t = lib.nested.nested_tensor([lib.ones(2, 3), lib.ones(4, 3)], layout=getattr(lib, layout))
+        found.append([getattr(t, name) for name in "is_cpu is_cuda is_meta is_xla is_xpu is_mps itemsize nbytes".split()])
+    assert found[0] == found[1]
