@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import logging
+import operator
 import os
 import sys
 import threading
@@ -63,6 +64,12 @@ class _Imported:
 
 _IMPORTED = _Imported()
 _DECIMAL = purity.DecimalContext()
+
+
+def is_users_class(kind) -> bool:
+    """Whether a class is of the user's own code."""
+    module = module_of(kind)
+    return is_users(attribute(sys.modules.get(module), "__file__") or "<user>") and not purity.is_standard(module)
 
 
 class Reachable:
@@ -171,10 +178,12 @@ class Reachable:
         elif issubclass(type(value), (types.FunctionType, types.MethodType, functools.partial)):
             self.function(value, names)
         elif issubclass(type(value), type):
-            if self._is_users_class(value):
+            if is_users_class(value):
                 self._class(value, names, depth, path)
         elif issubclass(type(value), types.ModuleType):
             self._module(value, names, depth, path)
+        elif kind is operator.attrgetter and names.attributes is not None:
+            self.capture.end(f"{path or 'an attrgetter'} reads attributes that no code names")
         elif issubclass(type(value), purity.IMMUTABLE) or issubclass(type(value), purity.HARMLESS):
             return
         else:
@@ -251,11 +260,6 @@ class Reachable:
             not is_own(name)
         )
 
-    @staticmethod
-    def _is_users_class(kind):
-        module = module_of(kind)
-        return is_users(attribute(sys.modules.get(module), "__file__") or "<user>") and not purity.is_standard(module)
-
     def _object(self, value, kind, names, depth, path):
         from ...nn import Module
         from ...optim import Optimizer
@@ -270,6 +274,7 @@ class Reachable:
                 if not is_own(module_of(type(m))):
                     self._attributes(m, names, depth, path)
                 else:
+                    self._put_on(m, scope, names, depth, path)
                     for hook in (*scope["_forward_hooks"].values(), *scope["_forward_pre_hooks"].values()):
                         self.visit(hook, names, depth, "hook")
                 for p in scope["_parameters"].values():
@@ -323,6 +328,15 @@ class Reachable:
             names = EVERYTHING  # the library's methods read what they want
         self._attributes(value, names, depth, path)
 
+    def _put_on(self, module, scope, names, depth, path):
+        """Notes what code reads of attributes that users gave a module of the library; scalars are in its state."""
+        tables = {id(table) for table, _ in (*self.modules[id(module)].tables, *self.modules[id(module)].hooks)}
+        tables.add(id(self.modules[id(module)].parts))
+        for name in list(scope) if names.attributes is None else names.attributes & scope.keys():
+            value = scope[name]
+            if id(value) not in tables and not issubclass(type(value), SCALARS):
+                self._place(scope, name, value, False, names, depth + 1, f"{path}.{name}")
+
     def _buffer(self, value, path):
         if id(value) not in self.buffers:
             content = purity.content(value)
@@ -334,7 +348,7 @@ class Reachable:
         """Notes what the user's classes that a class inherits from say."""
         seen: set = set()
         for base in (*mro_of(kind), *mro_of(type(kind))):
-            if module_of(base) == "builtins" or not self._is_users_class(base):
+            if module_of(base) == "builtins" or not is_users_class(base):
                 continue
             scope = vars_of(base)
             for name in list(scope) if names.attributes is None else names.attributes & scope.keys():
@@ -375,9 +389,26 @@ class Reachable:
                 if own and not issubclass(type(scope[name]), (*SCALARS, TensorBase)):
                     continue
                 self._place(scope, name, scope[name], False, names, depth + 1, f"{path}.{name}")
-        if own or every:
+        if own:
+            return
+        if every:
+            if scope is not None and id(value) not in self.modules:
+                self.places.setdefault((id(value), "__class__"), Place(value, "__class__", kind, True, f"{path}.__class__"))
+            self._data_of_classes(kind, scope or (), names, depth, path)
             return
         self._named_of_class(value, kind, scope, names, depth, path)
+
+    def _data_of_classes(self, kind, scope, names, depth, path):
+        """Notes what the user's classes of an object say that is no function, where code reads attributes by computed names."""
+        seen = set(scope)
+        for base in mro_of(kind):
+            if is_users_class(base) and module_of(base) != "builtins":
+                for name, item in [*vars_of(base).items()]:
+                    if name not in seen and not name.startswith("__") and not callable(item) and (
+                        in_class(type(item), "__get__") is MISSING
+                    ):
+                        self._class_item(vars_of(base), name, names, depth, path)
+                    seen.add(name)
 
     def _named_of_class(self, value, kind, scope, names, depth, path):
         """Notes what an object's class has of the names, and where the object or another class may come to have it."""

@@ -10,6 +10,7 @@ by each run of the program, a number that changes each time cannot be.
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import gc
 import os
@@ -23,9 +24,9 @@ from ...eager.tensor import TensorBase
 from . import purity
 from .code_names import EVERYTHING, NOTHING
 from .code_names import Names as _Names
-from .python_state import restore, same_scalar, unchanged
-from .reachable_state import Reachable
-from .static_attributes import MISSING, attribute, in_class, scope_of
+from .python_state import SCALARS, restore, same_scalar, unchanged
+from .reachable_state import Reachable, is_users_class
+from .static_attributes import MISSING, attribute, in_class, module_of, scope_of
 from .user_code import is_made, is_users
 
 _LOGGING = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log", "warn"))
@@ -44,6 +45,14 @@ _ENVIRONMENT = {
 }
 LIBRARY = "library"  # of code of Python's library and NumPy: what it calls in C matters
 COLLECTOR = "collector"  # of what Python's collector calls: no part of the call, with all that it calls
+
+
+_MOST_NEW = 10000  # objects that are looked at in what a function gives
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
+_ITERATORS = frozenset(map(type, (
+    iter([]), iter(()), iter({}), iter({}.values()), iter({}.items()), iter(set()), reversed([]), iter(range(0)), iter(""),
+    enumerate([]), zip(), map(bool, []), filter(None, []),
+)))
 
 
 class _Collection:
@@ -75,6 +84,21 @@ def _codes_of_collector():
         if not hasattr(callback, "__code__"):
             callback = getattr(callback, "__func__", type(callback).__call__)
         yield getattr(callback, "__code__", None)
+
+
+def _parts_of(value) -> list:
+    """What a new object refers to, as far as Python's own types and the user's classes show it."""
+    kind = type(value)
+    if issubclass(kind, _SEQUENCES):
+        parts = list(value)
+    elif issubclass(kind, dict):
+        parts = [*dict.values(value)]
+    elif kind in _ITERATORS:
+        parts = [*value.__reduce__()[1]]
+    else:
+        parts = []
+    scope = scope_of(value) if is_users_class(kind) else None
+    return parts + [*(scope or {}).values()]
 
 
 def _function_of(method):
@@ -150,6 +174,9 @@ class Watch(Reachable):
                     self.capture.end(f"{code.co_name} was called")
             elif self._is_for_user(frame.f_back):
                 self._environment(frame, names)
+        elif event == "return":
+            if arg is not None and frame.f_back is not None and self._codes.get(frame.f_code).__class__ is _Names:
+                self._given_back(frame, arg)
         elif event == "c_call":
             names = self._codes.get(frame.f_code)
             if names.__class__ is _Names:
@@ -159,6 +186,32 @@ class Watch(Reachable):
                 self._is_for_user(frame.f_back)
             ):
                 self._impure(arg)
+
+    def _given_back(self, frame, value):
+        """Notes what the user's code that called a function reads of the objects that it was given."""
+        if issubclass(type(value), (*SCALARS, TensorBase)):
+            return
+        caller = frame.f_back
+        while caller is not None and self._codes.get(caller.f_code).__class__ is not _Names:
+            caller = caller.f_back
+        if caller is None:
+            return
+        names, path = self._codes[caller.f_code], f"{frame.f_code.co_name}()"
+        waiting, seen = [value], set()
+        while waiting:
+            found = waiting.pop()
+            if id(found) in seen or issubclass(type(found), (*SCALARS, TensorBase)):
+                continue
+            seen.add(id(found))
+            if id(found) in self.known:
+                self.visit(found, names, 1, path)
+            elif len(seen) > _MOST_NEW:
+                self.capture.end(f"{path} gives too many objects to be watched")
+                return
+            elif module_of(type(found)) == "itertools":
+                self.capture.end(f"{path} is an iterator")
+            else:
+                waiting += _parts_of(found)
 
     def _is_for_user(self, frame):
         """Whether the user's code called a frame of Python's library or NumPy, perhaps by others of those."""
