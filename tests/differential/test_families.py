@@ -14,8 +14,9 @@ from .observing import compare
 # nor warnings, of which PyTorch gives many once per process only.
 OVERLOOKED = {"is_view", "version", "warning"}
 COUNT = 8
+MORE = {"python_state": 60}  # quick ones
 CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
-          "quantized_dynamic"]
+          "quantized_dynamic", "python_state"]
 
 
 def differences(program, seed=0):
@@ -25,7 +26,7 @@ def differences(program, seed=0):
 
 @pytest.mark.parametrize("family", CHOSEN)
 def test_random_programs_agree(family):
-    for seed in range(COUNT):
+    for seed in range(MORE.get(family, COUNT)):
         program = FAMILIES[family](random.Random(seed))
         assert not differences(program, seed), f"seed {seed}:\n{program}"
 
