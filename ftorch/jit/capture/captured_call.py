@@ -76,8 +76,8 @@ class CapturedCall:
         for place in watch.places.values():
             now = place.get()
             if issubclass(type(now), TensorBase) and now is not place.value and (
-                id(now) not in sources.of_tensor and not self.is_born(now._ftorch_storage)
-                and id(now._ftorch_storage) not in trace.made
+                id(now) not in sources.of_tensor and sources.storage(now._ftorch_storage) is None
+                and not self.is_born(now._ftorch_storage) and id(now._ftorch_storage) not in trace.made
             ):
                 sources._add(now, Source("attribute" if place.attribute else "item", place.holder,
                                          place.key))
@@ -152,6 +152,7 @@ class CapturedCall:
     def let_go(self) -> None:
         """Holds the first call's tensors no longer."""
         self.sources.let_go()
+        self.results.let_go()
 
     # --- matching
 

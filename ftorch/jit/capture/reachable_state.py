@@ -79,6 +79,7 @@ class Reachable:
         places: {(id of a holder, key): `Place`}.
         containers: {id: (container, its elements before, its name)}.
         buffers: {id: (array of NumPy or another buffer, its content, its name)}.
+        scopes: {id: (an object's attributes that code computes names of, which there were, its name)}.
         modules, optimizers: those that the function uses, children included.
         known: ids of objects that were there before.
         given: ids of the containers among the arguments: others may come with the next call.
@@ -89,6 +90,7 @@ class Reachable:
         self.places: dict[tuple, Place] = {}
         self.containers: dict[int, tuple] = {}
         self.buffers: dict[int, tuple] = {}
+        self.scopes: dict[int, tuple] = {}
         self.modules: dict[int, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.held: list = []  # what ids stand for
@@ -392,9 +394,14 @@ class Reachable:
         if own:
             return
         if every:
+            if scope is not None:
+                self.scopes.setdefault(id(scope), (scope, frozenset(scope), path))
             if scope is not None and id(value) not in self.modules:
                 self.places.setdefault((id(value), "__class__"), Place(value, "__class__", kind, True, f"{path}.__class__"))
             self._data_of_classes(kind, scope or (), names, depth, path)
+            for name in names.asked - scope.keys() if scope is not None else ():
+                if in_class(kind, name) is MISSING:
+                    self._absent(scope, name, f"{path}.{name}")
             return
         self._named_of_class(value, kind, scope, names, depth, path)
 

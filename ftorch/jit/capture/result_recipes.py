@@ -47,8 +47,12 @@ class Results:
             self._describe_all(outputs, slots)
         except RecursionError:
             raise captured.Unsupported("a container that holds itself is made by each call") from None
-        self.leaves, self.objects = None, {}  # runs have their own; recipes hold what their ids stand for
+        self.objects = {}  # recipes hold what their ids stand for
         self._plain: bool | None = None
+
+    def let_go(self) -> None:
+        """Holds the first call's arguments no longer: runs have their own."""
+        self.leaves = None
 
     def _describe_all(self, outputs, slots):
         flat, self.spec = pytree.tree_flatten(outputs)

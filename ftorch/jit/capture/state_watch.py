@@ -358,6 +358,9 @@ class Watch(Reachable):
             (container, before, name) for container, before, name in self.containers.values()
             if not unchanged(container, before)
         ]
+        for scope, before, name in self.scopes.values():
+            if scope.keys() != before:
+                self.capture.end(f"attributes of {name or 'an object'} are set by computed names")
         if any(purity.content(value) != before for value, before, _ in self.buffers.values()):
             self.capture.end("an array of NumPy is changed by each call")
         return places, containers

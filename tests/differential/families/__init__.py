@@ -29,6 +29,7 @@ FAMILIES = {
     "vmap": levels.vmap,
     "hooks": graphs.hooks,
     "python_state": python_state.python_state,
+    "changed_state": python_state.changed_state,
     "formats": layouts.formats,
     "linalg": arguments.linalg,
     "reductions": arguments.reductions,
