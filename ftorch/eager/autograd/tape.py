@@ -67,7 +67,7 @@ class OpNode(Node):
         if modes.grad and backward.plan.op.name in _PASSING and _passes(backward, self.scalars):
             return [grads[0] if m else None for m in backward.mask]
         saved = self.unpack_all()
-        if running.needed is not None and len(backward.wanted) > 1:
+        if running.needed is not None and len(backward.wanted) > 1 and running.node is self:  # not in another node
             backward, saved = _for_needed(self, backward, saved)
         operands = (*saved, *self.scalars, *grads)
         seen = hooks.gradient if special[0] else None

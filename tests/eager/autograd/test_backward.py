@@ -192,3 +192,15 @@ def test_gradients_of_some_operands(name, engine):
         found.append(rows)
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_gradients_of_some_operands_through_views_that_were_written_to(engine):
+    found = []
+    for library in (ftorch, torch):
+        x, w = (library.tensor(values, requires_grad=True) for values in ([1.0, 2.0], [0.5, -1.5]))
+        y = x.clone()
+        y[0].mul_(w[1])
+        y[1:].addcmul_(w[:1], w[1:])
+        grads = [library.autograd.grad((y * y).sum(), t, retain_graph=True) for t in (x, w, (x, w), y)]
+        found.append([g.tolist() for row in grads for g in row])
+    assert found[0] == found[1]
