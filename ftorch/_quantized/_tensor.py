@@ -8,6 +8,7 @@ a quantized tensor's views share.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from ..eager.core import dtype as _dtype
@@ -126,8 +127,8 @@ class QuantizedTensor(Tensor):
     def __deepcopy__(self, memo):
         if id(self) not in memo:
             copy = build(self._ints.clone(), self._quantizer.copy(), self.dtype, self.shape)
-            copy.__dict__.update(self.__dict__)
             memo[id(self)] = copy
+            copy.__dict__.update(deepcopy(self.__dict__, memo))
         return memo[id(self)]
 
     def __copy__(self):

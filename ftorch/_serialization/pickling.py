@@ -252,14 +252,35 @@ def _file_name(obj, name):
 
 def _rebuild_from_type_v2(func, new_type, args, state):
     tensor = func(*args)
-    if tensor.is_nested:  # what PyTorch's has for attributes it was made of
-        return tensor
-    if type(tensor) is not new_type:
+    if tensor.is_nested and isinstance(state, dict):
+        state = {name: value for name, value in state.items() if name not in _OF_JAGGED}
+    if new_type is not None and type(tensor) is not new_type and not (new_type is Tensor and _is_layout(type(tensor))):
         tensor = tensor.as_subclass(new_type)
-    if _has_own_setstate(new_type):
+    if new_type is not None and _has_own_setstate(new_type):
         tensor.__setstate__(state)
         return tensor
     return _utils._set_obj_state(tensor, state)
+
+
+# What jagged tensors of PyTorch have for attributes: they were made of it.
+_OF_JAGGED = frozenset((
+    "_ragged_idx", "_size", "_strides", "_values", "_offsets", "_lengths", "_metadata_cache",
+    "_dynamo_propagated_dynamic_indices",
+))
+
+
+def _is_layout(kind) -> bool:
+    """Whether a class is that of tensors which are `Tensor` itself in PyTorch: sparse, nested or quantized ones."""
+    return vars(kind).get("_slots_are_data", False)
+
+
+def with_state(kind, function, arguments, state):
+    """How a tensor is pickled that has attributes, if it has some: by what makes it without them.
+
+    Args:
+        kind: its class; None: that of what ``function`` makes, which in a file is `Tensor`.
+    """
+    return (_rebuild_from_type_v2, (function, kind, arguments, state)) if state else (function, arguments)
 
 
 def _has_own_setstate(kind):
@@ -342,7 +363,11 @@ def reduce_tensor(tensor, storage_of):
     """
     reduce = type(tensor).__reduce_ex__
     if reduce is not Tensor.__reduce_ex__ and not (tensor.is_quantized or _reduces_as_parameter(reduce)):
-        return tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
+        reduced = tensor.__reduce_ex__(2)  # a subclass that says itself how it is made again
+        if reduced[0] is _rebuild_from_type_v2 and reduced[1][1] is None:
+            function, _, arguments, attributes = reduced[1]
+            return with_state(Tensor, function, arguments, attributes)
+        return reduced
     attributes = state_of(tensor)
     if _is_parameter(tensor):
         arguments = (tensor.detach(), tensor.requires_grad, OrderedDict())
@@ -350,10 +375,8 @@ def reduce_tensor(tensor, storage_of):
             return _utils._rebuild_parameter_with_state, (*arguments, attributes)
         return _utils._rebuild_parameter, arguments
     function, arguments = _reduce_data(tensor, storage_of)
-    if type(tensor) is Tensor and not attributes:
-        return function, arguments
-    if (tensor.is_quantized or tensor.layout is not _formats.strided) and not attributes:
-        return function, arguments
+    if type(tensor) is Tensor or _is_layout(type(tensor)):
+        return with_state(Tensor, function, arguments, attributes)
     return _rebuild_from_type_v2, (function, type(tensor), arguments, {} if attributes is None else attributes)
 
 

@@ -185,6 +185,7 @@ def __deepcopy__(input, memo):
     if found is None:
         leaf = copy.deepcopy(input._leaves[0], memo)
         found = memo[id(input)] = made([leaf], copy.deepcopy(input._offsets, memo), input._ragged)
+        found.__dict__.update(copy.deepcopy(input.__dict__, memo))
     return found
 
 

@@ -176,19 +176,29 @@ class NestedTensor(Tensor):
 
     def __reduce_ex__(self, protocol):
         """The elements, and where in them the components are, as PyTorch's files have them."""
+        from .._serialization.pickling import _rebuild_from_type_v2, with_state
+
         values = self.values().detach()
         if self._offsets is None:
             sizes, counts = self._nested_tensor_size(), [x.numel() for x in self._leaves]
             strides = torch.tensor([contiguous_stride(size) for size in sizes.tolist()])
             begins = torch.tensor([sum(counts[:i]) for i in range(len(counts))])
-            return _utils._rebuild_nested_tensor, (values.requires_grad_(self.requires_grad), sizes, strides, begins)
-        from .._serialization.pickling import _rebuild_from_type_v2
-
+            arguments = values.requires_grad_(self.requires_grad), sizes, strides, begins
+            return with_state(None, _utils._rebuild_nested_tensor, arguments, self.__dict__)
         parts = {
             "values": values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._at,
             "_metadata_cache": {}, "requires_grad": self.requires_grad,
         }
-        return _rebuild_from_type_v2, (_rebuild_njt, type(self), (parts,), {})
+        return _rebuild_from_type_v2, (_rebuild_njt, type(self), (parts,), self.__dict__)
+
+    def __copy__(self):
+        """The same components: in the jagged layout a leaf in their memory, in the strided one where they are in the graph."""
+        if self._offsets is None:
+            copy = made(self._leaves, is_view=True)
+        else:
+            copy = self.detach().requires_grad_(self.requires_grad)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     _ragged_idx = property(lambda self: self._at)
 

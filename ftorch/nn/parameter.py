@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from ..eager.core import api as torch
 from ..eager.dispatch.overrides import disabled
-from ..eager.tensor import PLAIN, Tensor
+from ..eager.tensor import PLAIN, Tensor, set_state, state_of
 
 __all__ = [
     "Buffer",
@@ -82,14 +82,16 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __reduce_ex__(self, protocol):
         # The third element stands for hooks, which are not saved; PyTorch's files have it.
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict(), state_of(self))
 
 
 PLAIN.add(Parameter)  # calls on parameters take the fast path
 
 
-def _rebuild_parameter(data, requires_grad, backward_hooks):
-    return Parameter(data, requires_grad)
+def _rebuild_parameter(data, requires_grad, backward_hooks, state=None):
+    parameter = Parameter(data, requires_grad)
+    set_state(parameter, state)
+    return parameter
 
 
 class Buffer(Tensor, metaclass=_FlaggedMeta):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE, Storage
 from ..eager.tensor import Tensor, modes
+from . import _copies
 from ._index_arrays import accumulated, host, index_tensor
 
 TABLE: dict[str, Callable] = {}  # the name of a public function or method -> what it does here
@@ -468,24 +469,7 @@ class SparseTensor(Tensor):
     def __hash__(self):
         return id(self)
 
-    def __reduce_ex__(self, protocol):
-        from .. import _utils
-
-        return _utils._rebuild_sparse_tensor, (self.layout, self._saved_parts())
-
-    def _saved_parts(self):
-        p = self._pattern
-        if isinstance(p, CooPattern):
-            return p.indices, self._v, tuple(self.shape), p.coalesced
-        return p.compressed, p.plain, self._v, tuple(self.shape)
-
-    def __deepcopy__(self, memo):
-        if id(self) not in memo:
-            made = memo[id(self)] = self.detach().clone()
-            made.requires_grad_(self.requires_grad)
-            if self._grad is not None:
-                made.grad = deepcopy(self._grad, memo)
-        return memo[id(self)]
+    __reduce_ex__, __copy__, __deepcopy__ = _copies.reduced, _copies.copied, _copies.deep_copied
 
     def __iter__(self):
         return iter(self.unbind(0))

@@ -28,12 +28,8 @@ from ..tensor import (
     Tensor,
     TensorBase,
     check_free,
-    extras,
-    from_array,
     modes,
     new_leaf,
-    set_state,
-    state_of,
     wrap,
     wrap_view,
 )
@@ -447,45 +443,7 @@ def _names(self):
 METHODS["__dir__"] = _names  # as a function of that name it would be the module's own
 
 
-# --- copying and pickling ------------------------------------------------------------
-
-
-@method
-def __copy__(self):
-    """A leaf on the same memory, which counts its own writes (``copy.copy``)."""
-    if self.__class__.__reduce_ex__ is not __reduce_ex__ and self.__class__ in DISPATCHING:
-        import copy
-
-        return copy._reconstruct(self, None, *self.__reduce_ex__(4))  # type: ignore[attr-defined]
-    out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
-    extras(out).version = [1]  # it was set to this storage
-    if self.__class__ is not Tensor:
-        out = retyped(out, self.__class__)
-    out._ftorch_requires_grad = self._ftorch_requires_grad
-    set_state(out, state_of(self))
-    return out
-
-
-@method
-def __reduce_ex__(self, protocol):
-    dtype = self._ftorch_geometry.dtype
-    array = _op.to_numpy(self)
-    kind = None if self.__class__ is Tensor else self.__class__
-    state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
-             if array.ndim and array.size else np.asarray(array).tobytes(),
-             tuple(self.shape), dtype, str(self.device), self.requires_grad, state_of(self),
-             self.stride() if self._ftorch_geometry.is_dense else None)
-    return _rebuild, state
-
-
-def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=None):
-    array = np.frombuffer(data, dtype.numpy).reshape(shape)
-    out = from_array(array, where, stride=stride)
-    if cls is not None:
-        out = retyped(out, cls)
-    out._ftorch_requires_grad = requires_grad
-    set_state(out, attributes)
-    return out
+# --- classes --------------------------------------------------------------------------
 
 
 def retyped(self, cls):

@@ -1,12 +1,28 @@
-"""``copy.deepcopy`` of tensors: what shares memory does in the copy, too."""
+"""Copies and pickles of tensors; in those of ``copy.deepcopy`` what shares memory does so, too."""
 
 from __future__ import annotations
 
 import copy
 
+import numpy as np
+
+from ..call import op as _op
+from ..core import device as _device
+from ..core.geometry import Size, geometry
 from ..dispatch.overrides import DisableTorchFunctionSubclass
+from ..memory.storage import Storage
 from ..runtime.executor import copied_with
-from ..tensor import Tensor, slots_of, wrap_view
+from ..tensor import (
+    DISPATCHING,
+    Tensor,
+    extras,
+    from_array,
+    set_state,
+    slots_of,
+    state_of,
+    wrap,
+    wrap_view,
+)
 from .conversions import retyped
 from .methods import method
 
@@ -67,3 +83,51 @@ def _like_for_copy(t):
         words = ("wrapper", "clone", "cloning") if wraps else ("non-wrapper", "new_empty", "that function")
         raise RuntimeError(_NO_COPY.format(*words))
     return made
+
+
+# --- in the same memory, and without ----------------------------------------------------
+
+
+@method
+def __copy__(self):
+    """A leaf on the same memory, which counts its own writes (``copy.copy``)."""
+    if self.__class__.__reduce_ex__ is not __reduce_ex__ and self.__class__ in DISPATCHING:
+        return copy._reconstruct(self, None, *self.__reduce_ex__(4))  # type: ignore[attr-defined]
+    out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
+    extras(out).version = [1]  # it was set to this storage
+    if self.__class__ is not Tensor:
+        out = retyped(out, self.__class__)
+    out._ftorch_requires_grad = self._ftorch_requires_grad
+    set_state(out, state_of(self))
+    return out
+
+
+@method
+def __reduce_ex__(self, protocol):
+    dtype = self._ftorch_geometry.dtype
+    kind = None if self.__class__ is Tensor else self.__class__
+    if self.is_meta:
+        return _rebuild_meta, (kind, tuple(self.shape), self.stride(), dtype, self.requires_grad, state_of(self))
+    array = _op.to_numpy(self)
+    state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
+             if array.ndim and array.size else np.asarray(array).tobytes(),
+             tuple(self.shape), dtype, str(self.device), self.requires_grad, state_of(self),
+             self.stride() if self._ftorch_geometry.is_dense else None)
+    return _rebuild, state
+
+
+def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=None):
+    array = np.frombuffer(data, dtype.numpy).reshape(shape)
+    return _completed(from_array(array, where, stride=stride), cls, requires_grad, attributes)
+
+
+def _rebuild_meta(cls, shape, stride, dtype, requires_grad, attributes):
+    return _completed(wrap(Storage(geometry(Size(shape), dtype, _device.META, stride))), cls, requires_grad, attributes)
+
+
+def _completed(out, cls, requires_grad, attributes):
+    if cls is not None:
+        out = retyped(out, cls)
+    out._ftorch_requires_grad = requires_grad
+    set_state(out, attributes)
+    return out

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..core import api
 from ..core import dtype as _dtype
-from ..tensor import extras
-from .conversions import DISPATCHING
+from ..tensor import DISPATCHING, extras
 from .graph_methods import refuses_deletion
 from .methods import METHODS, method
 

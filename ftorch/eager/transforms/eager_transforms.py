@@ -7,6 +7,8 @@ is a tensor of that level, so gradients come out per example.
 from __future__ import annotations
 
 import functools
+import weakref
+from typing import Any
 
 from ...utils import _pytree as pytree
 from ..autograd import backward as engine
@@ -46,6 +48,10 @@ def _fresh(t):
     return out
 
 
+# The aliases of transforms that have ended, by their ids: what leads to nothing else is in no graph of those around.
+_finished: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
 def _released(tree, fresh):
     """Results of a transform without the graph that belongs to it alone.
 
@@ -53,7 +59,9 @@ def _released(tree, fresh):
     (``fresh``) requires no grad itself.
     """
     known: dict[int, bool] = {}
-    return pytree.tree_map(functools.partial(_release, {id(t) for t in fresh}, known), tree)
+    result = pytree.tree_map(functools.partial(_release, {id(t) for t in fresh}, known), tree)
+    _finished.update((id(t), t) for t in fresh)
+    return result
 
 
 def _release(own, known, t):
@@ -72,7 +80,7 @@ def _leads_outside(start, own, known):
     while pending:
         node = pending.pop()
         if node.is_accumulate:
-            if id(node.variable) not in own:
+            if id(node.variable) not in own and id(node.variable) not in _finished:
                 return True
             continue
         if id(node) in known:
@@ -217,6 +225,8 @@ def _called(func, args, argnums, inputs, kwargs):
         if not all(storage.level >= started or storage in others for started, others, _ in around):
             return t  # captured by a function around
         own.add(storage)
+        if isinstance(t, Wrapped) and not any(level.is_graph for level in modes.levels):
+            return modes.levels[-1].alias(t)  # `detach` ends the tangents of forward mode, too
         return t.detach()
 
     places = {argnums} if isinstance(argnums, int) else set(argnums)

@@ -41,7 +41,7 @@ _CONVERSIONS = frozenset("to float double half int long short char bool type cpu
 _ASKING = frozenset(
     "size dim ndimension numel nelement stride storage_offset is_contiguous is_floating_point is_complex is_signed "
     "element_size get_device __len__ __bool__ __float__ __int__ __index__ item backward register_hook retain_grad "
-    "requires_grad_ __hash__ __repr__ __str__ __format__ __deepcopy__ __reduce_ex__ is_tensor is_same_size "
+    "requires_grad_ __hash__ __repr__ __str__ __format__ __copy__ __deepcopy__ __reduce_ex__ is_tensor is_same_size "
     "register_post_accumulate_grad_hook _is_view zero_grad is_pinned is_shared dim_order __dir__ data_ptr "
     "untyped_storage as_subclass __setstate__ grad is_conj is_neg is_inference is_nonzero has_names is_distributed".split()
 )
