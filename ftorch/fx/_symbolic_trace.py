@@ -242,8 +242,8 @@ class Tracer(TracerBase):
     # --- modules
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether calls of a module are recorded, rather than traced into: those of ``torch.nn``."""
-        return is_own(type(m).__module__, "nn") and not _is_sequential(m)
+        """Whether calls of a module are recorded, rather than traced into: those of ``torch.nn`` and ``torch.ao.nn``."""
+        return (is_own(type(m).__module__, "nn") or is_own(type(m).__module__, "ao.nn")) and not _is_sequential(m)
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule in the root.

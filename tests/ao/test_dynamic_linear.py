@@ -165,3 +165,13 @@ def test_weights_that_are_set_are_those_of_the_next_call(kind):
     results = [layer(x) for layer in layers]
     results = [r[0] if isinstance(r, tuple) else r for r in results]
     assert results[0].tolist() == results[1].tolist()
+
+
+@pytest.mark.parametrize("rows", [(0,), (3,), (2, 3)])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_no_terms(rows, per_channel):
+    """Sums of nothing are the bias; PyTorch leaves such results unwritten."""
+    bias = np.float32([1, -2, 3, 4])
+    packed = _layer(ftorch, np.zeros((4, 0), np.float32), bias, per_channel)
+    out = ftorch.ops.quantized.linear_dynamic(ftorch.zeros(*rows, 0), packed)
+    assert np.array_equal(out.numpy(), np.broadcast_to(bias, (*rows, 4)))

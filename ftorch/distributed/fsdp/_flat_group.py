@@ -114,6 +114,11 @@ def _pieces(module, taken, keeps):
 def _check(pieces, keeps):
     first = pieces[0].first.dtype
     for p in pieces:
+        if not p.shape:
+            raise ValueError(
+                f"FSDP doesn't support scalar parameters. Change {p.names[0]} to a 1D tensor with numel equal to 1."
+            )
+    for p in pieces:
         if not p.first.is_floating_point() and p is pieces[0]:
             raise ValueError("Cannot flatten integer dtype tensors")
         if p.first.dtype != first:

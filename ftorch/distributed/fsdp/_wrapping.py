@@ -10,7 +10,14 @@ import warnings
 import ftorch as torch
 
 from ...utils._pytree import tree_leaves, tree_map
-from .wrap import CustomPolicy, ModuleWrapPolicy, _or_policy, _recursive_wrap, _wrap_chosen
+from .wrap import (
+    CustomPolicy,
+    ModuleWrapPolicy,
+    _check_frozen,
+    _or_policy,
+    _recursive_wrap,
+    _wrap_chosen,
+)
 
 
 def ignored_of(cls, module, modules, states):
@@ -68,6 +75,7 @@ def wrap_within(cls, module, policy, modules, parameters, options):
         for m in module.modules():
             if isinstance(m, excepted) and m not in modules:
                 chosen[m] = {**chosen.get(m, options), "mixed_precision": None}
+        _check_frozen(module, chosen, parameters, options["use_orig_params"])
         chosen.pop(module, None)
         _wrap_chosen(module, chosen, cls)
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ftorch import nn
 
 from ...eager.native.contexts import contextmanager, putting_back
@@ -104,6 +106,54 @@ def _wrap_chosen(root, chosen, wrapper_cls):
                 setattr(module, name, made[child])
 
     visit(root)
+
+
+def _managed(root, chosen, ignored):
+    """[(a chosen module's path, {name: parameter} of those that no chosen module within has)], inner modules first."""
+    paths = {id(m): path for path, m in root.named_modules()}
+    out, taken = [], {id(p) for p in ignored}
+    for path, module in reversed([*root.named_modules()]):
+        if module not in chosen:
+            continue
+        found, waiting = {}, [module]
+        for inner in waiting:  # a level after the other
+            for name, p in inner._parameters.items():
+                if p is not None and id(p) not in taken:
+                    taken.add(id(p))
+                    found[f"{paths[id(inner)]}.{name}".lstrip(".")] = p
+            waiting += [m for m in inner.children() if m not in chosen]
+        out.append((path, found))
+    return out
+
+
+def _check_frozen(root, chosen, ignored, keeps):
+    """Warns of modules which are to be wrapped of whose parameters some are trained and some not.
+
+    Raises:
+        ValueError: for such ones unless parameters stay parameters (``keeps``).
+    """
+    for path, found in _managed(root, chosen, ignored):
+        trained = [n for n, p in found.items() if p.requires_grad]
+        frozen = [n for n, p in found.items() if not p.requires_grad]
+        if not trained or not frozen:
+            continue
+        text = f"{path} has both parameters with requires_grad=True and False."
+        if keeps:
+            every, some = (sum(found[n].numel() for n in names) for names in (found, trained))
+            text += (
+                " We do not recommend wrapping such modules since the gradient memory usage will be higher than expected "
+                f"({every} numel instead of {some} numel before sharding via reduce-scatter). "
+            )
+        else:
+            text += " FSDP does not support wrapping such modules when use_orig_params=False. "
+        text += (
+            "If possible, wrap the frozen parameters with FSDP separately.\n"
+            f"The following parameters have requires_grad=True:\n{trained}\n"
+            f"The following parameters have requires_grad=False:\n{frozen}"
+        )
+        if not keeps:
+            raise ValueError(text)
+        warnings.warn(text, stacklevel=5)
 
 
 def _recursive_wrap(module, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, only_wrap_children: bool = False,

@@ -48,6 +48,7 @@ class Builder:
         self.inputs: list[TensorBase] = []
         self._nodes: dict[int, Any] = {}
         self._held: list = []
+        self._objects: dict[int, Any] = {}  # by their ids: (name, object)
         self._anchor = None  # the first node that is no placeholder
         self._is_made, self._name_input, self._now = is_made, name_input, grad
         self._outside = self._autocast = autocast_now()
@@ -71,7 +72,10 @@ class Builder:
             unused = node.op == "call_function" and node.target is operator.getitem and not node.users
             if unused and node.meta.pop("part", False):
                 self.graph.erase_node(node)
-        return GraphModule(Module(), self.graph, "GraphModule")
+        root = Module()
+        for name, value in self._objects.values():
+            setattr(root, name, value)
+        return GraphModule(root, self.graph, "GraphModule")
 
     def last(self, wanted):
         """The results that no call takes; of calls with several, those whose ids are wanted."""
@@ -175,8 +179,13 @@ class Builder:
         if isinstance(a, slice):
             return slice(*map(self._argument, (a.start, a.stop, a.step)))
         if self._lenient:
-            return a
+            return a if callable(a) or _is_said(a) else self._object(a)
         raise Unsayable(f"a {type(a).__name__} is an argument")
+
+    def _object(self, a):
+        """An object that code cannot say, packed weights for instance, as an attribute of the graph's module."""
+        name, _ = self._objects.setdefault(id(a), (f"_object_{len(self._objects)}", a))
+        return self._create("get_attr", name, (), {})
 
     def node(self, t):
         """The node of a tensor: of the call that gave it, or an input."""
@@ -208,6 +217,15 @@ class Builder:
         values = t._ftorch_storage.array.tolist()
         kwargs = {} if tensor(values).dtype is t.dtype else {"dtype": t.dtype}
         return self._create("call_function", tensor, (values,), kwargs)
+
+
+def _is_said(a):
+    """Whether what an object prints is an expression."""
+    try:
+        compile(repr(a), "", "eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _example(t):

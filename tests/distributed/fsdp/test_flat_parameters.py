@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 from importlib import import_module
 
 import pytest
@@ -294,19 +295,46 @@ def refusals(t, d, rank, keeps):
     of_two = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Linear(2, 2).double())
     half = net(t)
     half[0].bias.requires_grad_(False)
+    scalar = net(t)
+    scalar[2].register_parameter("scale", t.nn.Parameter(t.tensor(1.0)))
     calls = [
         lambda: model[2].no_sync().__enter__(), lambda: model[2].clip_grad_norm_(1.0),
         lambda: (model.check_is_root(), model[2].check_is_root(), len(wrapper.fsdp_modules(model, root_only=True))),
         lambda: wrapper(net(t), d.group.WORLD, device_mesh=d.init_device_mesh("cpu", (2,)), device_id=cpu),
         lambda: wrapper(net(t), sharding_strategy=f.ShardingStrategy.HYBRID_SHARD, device_id=cpu),
         lambda: wrapped(t, keeps, of_two, False), lambda: type(wrapped(t, keeps, half, False)).__name__,
+        lambda: wrapped(t, keeps, scalar), lambda: wrapped(t, keeps, scalar, False),
     ]
     return [(repr(value), type(e).__name__, str(e)) for value, e in map(outcome, calls)]
 
 
+def partly_frozen(t, d, rank, keeps):
+    """What is said of modules that a policy wraps of whose parameters some are trained and some not."""
+    out = []
+    wrap = import_module(f"{t.__name__}.distributed.fsdp.wrap")
+    sequences = wrap.ModuleWrapPolicy({t.nn.Sequential})
+    policies = [sequences, wrap.CustomPolicy(lambda m: isinstance(m, t.nn.Sequential)), wrap.ModuleWrapPolicy({t.nn.Tanh}),
+                functools.partial(wrap.lambda_auto_wrap_policy, lambda_fn=lambda m: isinstance(m, t.nn.Sequential))]
+    for frozen in (["2.1.weight"], ["2.0.weight", "2.1.weight", "2.1.bias"], ["0.bias"], []):
+        for policy in policies:
+            for left_out in (False, True):
+                module = net(t)
+                for name in frozen:
+                    module.get_parameter(name).requires_grad_(False)
+                options = {"ignored_states": [module.get_parameter("2.1.weight")]} if left_out else {}
+                with warnings.catch_warnings(record=True) as seen:
+                    warnings.simplefilter("always")
+                    _, e = outcome(lambda: fsdp(t).FullyShardedDataParallel(
+                        module, use_orig_params=keeps, device_id=t.device("cpu"), auto_wrap_policy=policy, **options
+                    ))
+                said = [str(w.message) for w in seen if "requires_grad" in str(w.message)]
+                out.append((type(e).__name__, str(e), said))
+    return out
+
+
 PROGRAMS = [
     parameters, strategies, summoned, gradients_wait, precisions, left_out, shared, moved, states, optimizer_states,
-    over_a_mesh, by_checkpoints, recomputed, loops, refusals,
+    over_a_mesh, by_checkpoints, recomputed, loops, refusals, partly_frozen,
 ]
 for _program in PROGRAMS:
     for _keeps in (False, True):

@@ -7,6 +7,7 @@ which reads them once.
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -132,7 +133,7 @@ def linear_dynamic_int8(self, weight, packed, sums, scales, bias, reduce_range):
         raise RuntimeError(f"expected scalar type Float but found {dtype_name(self.dtype)}")
     if self.shape[-1:] != weight.shape[2:]:
         raise RuntimeError(f"The number of rows in the packB should be equal to K: {self.shape[-1]}")
-    rows = self if self.ndim == 3 and self.shape[0] == 1 else self.reshape(1, -1, self.shape[-1])
+    rows = self if self.ndim == 3 and self.shape[0] == 1 else self.reshape(1, math.prod(self.shape[:-1]), self.shape[-1])
     operands = rows, weight, packed, sums, scales, scales if bias is None else bias
     how = {"largest": 127 if reduce_range else 255, "has_bias": bias is not None}
     found = _linear_dynamic(*operands, **how) if 0 in (rows.size, weight.size) else _LINEAR_DYNAMIC.bind(*operands, **how)[0]
