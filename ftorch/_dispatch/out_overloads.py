@@ -11,7 +11,7 @@ import functools
 from .._ops import OpOverload
 from ..eager.bindings import outputs
 from ..eager.call import op as _op
-from ..eager.core import places
+from ..eager.core import api, places
 from ..eager.core.schema import parse, qualified
 from ..eager.dispatch import overrides
 from ..eager.tensor import TensorBase, modes
@@ -124,6 +124,12 @@ class OutOverload(OpOverload):
                 f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                 "arguments requires grad."
             )
+        name = self._packet.__name__
+        if name in python_dispatch.LEAVES and self._written == ("out",):  # they compute in the dtype of what is written to
+            if name.endswith("_like"):
+                given.setdefault("dtype", outs[0].dtype)
+            elif (function := getattr(api, name, None)) is not None:
+                return function(*args, **given, out=outs[0])
         if type(self._function) is OpOverload and not self._function._is_masked:
             return self._function._call(args, {**given, "out": outs[0] if len(outs) == 1 else tuple(outs)})
         results = self._function._call(args, given)
@@ -147,6 +153,12 @@ class OutOverload(OpOverload):
     def is_view(self):
         """False: it makes no tensors."""
         return False
+
+
+def writing(function, kwargs):
+    """The overload for a call of a creation function with ``out=``, or None if there is none, and the keywords that it has."""
+    overload = overload_for(function)
+    return overload, kwargs if overload is None else {k: v for k, v in kwargs.items() if k not in _OF_NEW[:4]}
 
 
 def seen(op, operands, static, outs):

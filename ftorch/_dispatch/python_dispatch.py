@@ -469,7 +469,7 @@ _IN_CPP = frozenset("dropout alpha_dropout feature_dropout feature_alpha_dropout
 _DRAWS = frozenset(
     "bernoulli normal poisson uniform_ normal_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_".split()
 )
-_LEAVES = _FACTORIES | _DRAWS | frozenset(
+LEAVES = _FACTORIES | _DRAWS | frozenset(
     "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_empty new_empty_strided new_zeros "
     "new_ones new_full multinomial equal allclose".split()
 )
@@ -509,7 +509,7 @@ def _composite(function, values, args, kwargs):
         result = _whole(name, args, kwargs)
         if result is not None:
             return result
-    if state.off or name not in _LEAVES or not (
+    if state.off or name not in LEAVES or not (
         state.stack or any(v.__class__ in DISPATCHING for v in values)
     ):
         return function(*args, **kwargs)
@@ -529,6 +529,12 @@ def _composite(function, values, args, kwargs):
         kwargs.setdefault("pin_memory", False)
     overload = composite_arguments.overload_name(name, args)
     func = _aten_overload(name, overload) or _overload_of(name, function, overload)
+    if "out" in kwargs:
+        from .out_overloads import writing  # which stands on this module
+
+        func, kwargs = writing(func, kwargs)
+        if func is None:
+            return function(*args, **kwargs)
     tensors = [v for v in values if isinstance(v, TensorBase)]
     with no_grad():
         handled, result = run(func, tensors, args, kwargs)

@@ -506,6 +506,10 @@ class FakeTensorMode(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
+        out = kwargs.get("out") if name in _FACTORIES else None
+        if out is not None:
+            made = self.__torch_function__(func, types, args, {**kwargs, "out": None, "dtype": kwargs.get("dtype", out.dtype)})
+            return out if out.shape == made.shape else out.resize_(made.shape)
         if name in _FACTORIES and kwargs.get("device") is None:
             kwargs["device"] = get_default_device() or make_device("cpu")
         return _call(self, func, args, kwargs)

@@ -352,7 +352,7 @@ def _casting(torch, space, log, attempt, fx):
     lib.define("m(Tensor x, float[] s, str? t=None) -> (Tensor, Tensor[])")
     m = getattr(torch.ops, space).m
     log(m.overloads(), m.out._schema, m.default._schema, m.out._schema.is_mutable,
-        [(a.name, a.kwarg_only, a.has_default_value() if torch is pt else a.has_default_value,
+        [(a.name, a.kwarg_only, a.has_default_value(),
           a.default_value, a.is_out) for a in m.default._schema.arguments])
     attempt(m, x, ["s"])
     attempt(m, 1)

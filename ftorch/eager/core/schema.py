@@ -79,8 +79,11 @@ class Argument:
     def has_default(self):
         return self.default_text is not None
 
-    # What `torch._C.Argument` calls these.
-    has_default_value = has_default
+    def has_default_value(self) -> bool:
+        """As `torch._C.Argument` says it."""
+        return self.has_default
+
+    # What that calls these.
     kwarg_only = property(lambda self: self.is_keyword_only)
     alias_info = property(lambda self: self.type.alias)
     is_write = property(lambda self: self.type.alias is not None and self.type.alias.is_write)

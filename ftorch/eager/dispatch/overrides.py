@@ -443,7 +443,7 @@ def mode_call(operands):
 
 def _function_override(function, args, kwargs):
     relevant = list(flat_arguments(args, kwargs))
-    if not overloaded_args(relevant):
+    if not modes.subclasses or not overloaded_args(relevant):
         return NotImplemented
     return handle(function, relevant, args, kwargs)
 

@@ -494,7 +494,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     if (level := getattr(self, "_level", None)) is not None:
         return level.resized(self, shape, memory_format)
     leave_capture(self)
-    new = geometry(shape, self.dtype, self.device, stride)
+    new = geometry(shape, self.dtype, self._ftorch_geometry.device, stride)  # `device` of fake tensors is another
     needed = self._ftorch_offset + new.expanse
     cell = self._ftorch_storage
     if cell.root.numel < needed:
@@ -507,6 +507,9 @@ def resize_(self, *sizes, size=None, memory_format=None):
 def _grow(t, cell, needed):
     host_memory.check((needed,), t.dtype)
     check_resizable(cell)
+    if cell.root.device is _device.META:
+        cell.root = geometry(Size((needed,)), t.dtype, _device.META)
+        return
     flat = _op.to_numpy(wrap_view(cell, geometry(Size((cell.root.numel,)), t.dtype, t.device), 0, None))
     value = fill.value(t.dtype)
     grown = np.zeros(needed, t.dtype.numpy) if value is None else np.full(needed, value, t.dtype.numpy)
