@@ -15,6 +15,7 @@ from typing import Any
 
 from ..call.op import hooks, in_c, special
 from ..core.user_warnings import warn_once
+from ..runtime import capture_trace
 from ..tensor import TensorBase, modes
 from . import gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
@@ -189,6 +190,11 @@ def _run(roots, retain_graph, inputs, accumulates=False):
     is_common = counts is not None  # else a node is none of ours
     if counts is None:
         counts = _dependencies(start)
+    capture = capture_trace.capturing()
+    if capture is not None:
+        for node in (*start, *counts):
+            if node.is_accumulate:
+                capture.leaves[id(node.variable)] = node.variable
     captures, needed, by_node = None, None, None
     if accumulates:
         needed = _leading_to(start, [edge[0] for edge in inputs])

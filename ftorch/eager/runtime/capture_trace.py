@@ -42,6 +42,8 @@ class CaptureTrace(Trace):
         self.born: set[int] = set()
         self.actions: list[tuple] = []
         self.grads: dict[int, tuple] = {}
+        self.leaves: dict[int, Any] = {}  # {id: a leaf that a backward in the capture reaches}
+        self.flags: dict[int, tuple] = {}  # {id: (a tensor, whether it required grad before that was set)}
         self.made: dict[int, tuple] = {}
         self.states: dict[int, list] = {}
         self.replays_draw = False

@@ -34,6 +34,9 @@ def _set_requires_grad(self, value):
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
+    capture = capture_trace.capturing()
+    if capture is not None:
+        capture.flags.setdefault(id(self), (self, self._ftorch_requires_grad))
     self._ftorch_requires_grad = value
 
 

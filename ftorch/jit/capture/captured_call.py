@@ -8,7 +8,7 @@ from typing import Any
 from ...eager.runtime.capture_trace import CaptureTrace
 from ...eager.tensor import TensorBase
 from . import guards as _guards
-from .python_state import snapshot
+from .python_state import same_scalar, snapshot
 from .result_recipes import Results
 from .sources import SharedMemory, Source, Sources
 from .state_watch import Watch
@@ -30,7 +30,8 @@ class CapturedCall:
         inputs: for each tensor that it is given, or that is needed later: (operand, kind, source, root).
         written: what of storages that were there it writes: (position among its results, source, storage).
         rebound: names in Python that it changes: [(place, new value)]; ``puts`` how its results get there.
-        grads: what becomes of gradients: [(source of the leaf, how)]; ``grad_checks`` whether one is there.
+        grads: what becomes of gradients: [(source of the leaf, how)]; ``grad_checks`` whether one is there,
+            ``hook_checks`` which hooks of the leaf saw them.
         edges: the sources of tensors that the results' graph leads to.
         placed: whether it stands for calls only whose arguments lie where those of the captured one did.
         shared: which of its tensors must share memory.
@@ -54,6 +55,7 @@ class CapturedCall:
         self.skipped: set[int] = set()
         self.grads: list = []
         self.grad_checks: list = []
+        self.hook_checks: list = []
         self.edges: list[Source] = []
         self.input_grads: list = []
         self.forward: Any = None
@@ -65,6 +67,12 @@ class CapturedCall:
         self.draws = {a[1]: n for n, a in enumerate(draws)}
         self.sources = Sources(leaves, watch, trace)
         self._adopt(watch)
+        self._share()
+        if any(id(t) in self.sources.of_tensor and t._ftorch_requires_grad is not before for t, before in trace.flags.values()):
+            raise Unsupported("it changed whether a tensor requires grad")
+
+    def _share(self):
+        """Notes which of the tensors found so far share memory."""
         self.shared = SharedMemory([(one, other, a is b) for one, other, a, b in self.sources.shared])
         self.shared.keep_apart(self.sources.of_storage.values())
 
@@ -90,6 +98,8 @@ class CapturedCall:
         """Rebindings to repeat: [(place, new value)]."""
         places, containers = watch.changes()
         for place, now in places:
+            if issubclass(type(place.holder), types.MappingProxyType):
+                raise Unsupported(f"{place.name} of a class is changed by each call")
             if issubclass(type(now), TensorBase) or issubclass(type(place.value), TensorBase):
                 self.rebound.append((place, now))
                 if issubclass(type(now), TensorBase) and issubclass(type(place.value), TensorBase):
@@ -117,6 +127,14 @@ class CapturedCall:
                         self.rebound.append((_Item(table, key, old), now))
                 if any(key not in table for key in before):
                     raise Unsupported("a parameter or buffer was removed")
+            if dict(state.parts) != state.children:
+                raise Unsupported("a module's parts are changed by each call")
+            for key, old in state.plain.items():
+                now = state.scope.get(key, MISSING)
+                if not same_scalar(now, old) and (id(state.scope), key) not in watch.places:
+                    if not issubclass(type(now), bool):
+                        raise Unsupported(f"{key} of a module is changed by each call")
+                    self.rebound.append((_Item(state.scope, key, old), now))
 
     def is_made(self, storage) -> bool:
         """Whether a storage's value is made by the program."""
@@ -172,7 +190,16 @@ class CapturedCall:
             held = source.get(leaves)._grad
             if (held is None) != (g is None) or (g is not None and held._ftorch_geometry is not g):
                 return "a gradient is there, or not"
+        for source, known in self.hook_checks:
+            meta = source.get(leaves)._ftorch_meta
+            if (known or (meta is not None and (meta.hooks or meta.post_hooks))) and hooks_of(meta) != known:
+                return f"hooks of {source.name}"
         return None
+
+
+def hooks_of(meta) -> tuple:
+    """The hooks of a leaf's gradient."""
+    return () if meta is None else (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())
 
 
 class _Item:

@@ -26,7 +26,7 @@ from ...eager.runtime.capture_trace import CaptureTrace
 from . import guards as _guards
 from . import index_checks
 from .argument_parts import Placed, parts_of, with_copies
-from .captured_call import CapturedCall, Unsupported
+from .captured_call import CapturedCall, Unsupported, hooks_of
 from .gradients import CompiledNode, differentiate, is_freed, make_whole_backward
 from .lowering import Lowered, Table
 from .result_recipes import Making, Results
@@ -61,7 +61,7 @@ class Captured(CapturedCall):
         ]
         if trace.order is not None:  # what it depends on is not left out
             self._ref(trace.order._ftorch_storage, slots)
-        self._joint(slots)
+        self._watched_joint(slots, watch)
         self.guards = _guards.of_watch(watch, self.skipped)
         self._lower(slots, sources, leaves)
         self._guard_inputs()
@@ -97,8 +97,22 @@ class Captured(CapturedCall):
                 self.grads.append((source, None))
             elif now is not before:
                 self.grads.append((source, self.results.describe(now, slots)))
+        for leaf in self.trace.leaves.values():
+            source = self.sources.of_tensor.get(id(leaf))
+            if source is not None:
+                self.hook_checks.append((source, hooks_of(leaf._ftorch_meta)))
 
     # --- gradients of the results
+
+    def _watched_joint(self, slots, watch):
+        """Finds the gradients; what the user's own backward functions read of Python is guarded, too."""
+        before = [[id(one) for one, *_ in changed] for changed in watch.changes()]
+        with watch:
+            self._joint(slots)
+        if [[id(one) for one, *_ in changed] for changed in watch.changes()] != before:
+            raise Unsupported("a backward function changes state in Python")
+        self.sources.note(watch, self.trace)
+        self._share()
 
     def _joint(self, slots):
         self.forward_slots = len(self.trace.owners)
@@ -357,7 +371,7 @@ class Captured(CapturedCall):
             tensors = [s.get(leaves) for s in self.edges]
             node = CompiledNode(self, tensors, None, None, None)
         self.results.rewire(node)
-        trace.cells, trace.made = [], {}
+        trace.cells, trace.made, trace.leaves, trace.flags = [], {}, {}, {}
         expected = {slot for slot in forward.outputs if slot >= 0}
         escaped = self._alive(expected)
         if escaped:

@@ -69,6 +69,10 @@ class Sources:
         for number, leaf in enumerate(leaves):
             if issubclass(type(leaf), TensorBase):
                 self._add(leaf, Source("argument", None, number))
+        self.note(watch, trace)
+
+    def note(self, watch: Watch, trace: CaptureTrace) -> None:
+        """Adds the tensors that a watch has found, and gradients, so far."""
         for state in watch.modules.values():
             for table, before in state.tables:
                 for key, t in (*before.items(), *table.items()):
@@ -103,8 +107,8 @@ class Sources:
                 self._add(before, Source("grad", source))
 
     def _add(self, t, source):
-        if source.kind in ("item", "attribute"):
-            place = (id(source.holder), source.key)
+        if source.kind != "argument":
+            place = (id(source.holder), source.key) if source.kind != "grad" else (source.kind, id(t))
             if place in self._seen or id(source.holder) in self._given:
                 return
             self._seen.add(place)

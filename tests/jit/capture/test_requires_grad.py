@@ -1,4 +1,4 @@
-"""Whether arguments of compiled functions require grad, which the caller sees change, and where their gradients go."""
+"""Whether arguments and leaves of compiled functions require grad, their hooks, which change, and where gradients go."""
 
 from __future__ import annotations
 
@@ -111,3 +111,66 @@ def test_states_that_depend_on_the_weights_of_a_compiled_cell():
             state.sum().backward()
         found.append(weight.grad.flatten().tolist())
     assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
+# --- leaves and modules that are found: flags and hooks that change between calls, or in them
+
+STATEFUL = {
+    "training": lambda torch, s: lambda x: s.layer.train(not s.layer.training) and x * (2 if s.layer.training else 3),
+    "requires_grad": lambda torch, s: lambda x: x * (1 if s.w.requires_grad_(not s.w.requires_grad).requires_grad else 2),
+    "class attribute": lambda torch, s: lambda x: x * (1 if setattr(type(s), "flag", not s.flag) or s.flag else 2),
+    "part": lambda torch, s: lambda x: (setattr(s.layer, "act", torch.nn.ReLU()), x * len(list(s.layer.children())))[1],
+    "backward reads": lambda torch, s: lambda x: s.square(torch).apply(x) * 1,
+    "hooks of a gradient asked for": lambda torch, s: lambda x: x + torch.autograd.grad((x.detach() * s.w).sum(), s.w)[0],
+    "hooks of accumulation": lambda torch, s: lambda x: (setattr(s.w, "grad", None), (x.detach() * s.w).sum().backward(),
+                                                         x + s.w.grad)[2],
+}
+
+
+class _State:
+    flag = True
+    scale = 1
+
+    def __init__(self, torch):
+        type(self).flag, type(self).scale = True, 1
+        self.w = torch.nn.Parameter(torch.tensor([0.5, -1.5]))
+        self.layer, self.made = torch.nn.Linear(2, 2), None
+
+    def square(self, torch):
+        if self.made is None:
+            class Square(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                    ctx.save_for_backward(x)
+                    return x * x
+
+                @staticmethod
+                def backward(ctx, g):
+                    return g * ctx.saved_tensors[0] * _State.scale
+
+            self.made = Square
+        return self.made
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_state_of_leaves_and_modules(name):
+    found = []
+    for library in (torch, pytorch):
+        state, rows = _State(library), []
+        if name == "backward reads":
+            state.square(library)
+        f = STATEFUL[name](library, state)
+        g = library.compile(f) if library is torch else f
+        for step in range(6):
+            hook = None
+            if name.startswith("hooks") and step >= 3:
+                hook = state.w.register_hook(lambda q, step=step: q * step)
+            _State.scale = 1 + step // 2
+            x = library.tensor([1.0, 2.0], requires_grad=True)
+            result = g(x)
+            result.sum().backward()
+            rows += [result.tolist(), x.grad.tolist(), state.w.requires_grad, state.layer.training, state.flag]
+            if hook is not None:
+                hook.remove()
+        found.append(rows)
+    assert found[0] == found[1]
