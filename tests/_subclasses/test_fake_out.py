@@ -11,6 +11,7 @@ CALLS = [
     "t.add(a, a, out=t.empty(0))", "t.add(a, a, out=t.empty(2, 3))", "t.mm(a, a.T, out=t.empty(0))",
     "t.max(a, 0, out=(t.empty(0), t.empty(0, dtype=t.int64)))[1]", "t.max(a, a, out=t.empty(0))",
     "t.zeros(2, out=t.empty(0))", "t.arange(3, out=t.empty(0))", "t.randn(2, out=t.empty(0))", "t.ones(2, 3).resize_(4, 5)",
+    "t.empty(0).set_(t.ones(2, 3))", "t.empty(0).set_(t.ones(6), 1, (2, 2), (1, 3))",
     "t.full((2,), 1, out=t.empty(2, dtype=t.int64))", "t.linspace(0, 1, 4, out=t.empty(0, dtype=t.float64))",
 ]
 

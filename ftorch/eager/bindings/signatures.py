@@ -581,8 +581,8 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
                     return call(op, (self, other, *extra), static)
                 if other.__class__ not in numbers:
                     if isinstance(other, np.ndarray) and op.name == "eq":
-                        other = from_array(other)
-                    elif not isinstance(other, operands) and not hasattr(other, "__torch_function__"):
+                        return call(op, (self, from_array(other), *extra), static)
+                    if not isinstance(other, operands) and not hasattr(other, "__torch_function__"):
                         return NotImplemented
                 elif no_numbers:
                     return NotImplemented

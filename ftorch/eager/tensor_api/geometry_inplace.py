@@ -14,17 +14,18 @@ from .methods import METHODS, leave_capture, method
 
 def _reshaping_inplace(public, name):
     def function(self, *args, **kwargs):
-        definition = OPS[name]
+        definition, named = OPS[name], dict(kwargs)
+        values = args
         for argument in definition.argument_names[1 + len(args) :]:
-            if argument not in kwargs:
+            if argument not in named:
                 raise TypeError(f'{public}() missing 1 required positional arguments: "{argument}"')
-            args += (kwargs.pop(argument),)
-        for argument in kwargs:
+            values += (named.pop(argument),)
+        for argument in named:
             raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
         _op.check_reshaped(self)
         if modes.grad:
             check_inplace(self)
-        return _become(self, view_call(definition, self, args), public, args)
+        return _become(self, view_call(definition, self, values), public, values)
 
     function.__name__ = function.__qualname__ = public  # as `__torch_function__` sees it, which knows functions by their code
     function.__code__ = function.__code__.replace(co_name=public, co_qualname=public)

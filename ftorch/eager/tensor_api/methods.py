@@ -421,38 +421,40 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if (level := getattr(self, "_level", None)) is not None:
         return level.set(self, source, storage_offset, size, stride)
     leave_capture(self)
+    offset, shape, strides = storage_offset, size, stride
     version = None if self._ftorch_storage.version < 0 else self._version + 1
     if source is None:
         cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
-        size, stride = (0,), (1,)
+        shape, strides = (0,), (1,)
     elif isinstance(source, TensorBase):
         if source.dtype is not self.dtype:
             raise RuntimeError(f"Could not set tensor of type {source.dtype.c_name} to a tensor of type {self.dtype.c_name}")
         cell = source._ftorch_storage
-        if size is None:
-            storage_offset, size, stride = source._ftorch_offset, source.shape, source.stride()
+        if shape is None:
+            offset, shape, strides = source._ftorch_offset, source.shape, source.stride()
     else:
         kind = getattr(source, "dtype", self.dtype)
         if kind is not self.dtype:
             raise RuntimeError(f"Expected a Storage of type {self.dtype.c_name} or an UntypedStorage, but got type "
                                f"{kind.scalar_name} for argument 1 'storage'")
         cell = source._cell
-        if size is None:
-            size = (cell.nbytes // self.dtype.itemsize,)
-    size = Size((size,) if isinstance(size, int) else size)
-    where = geometry(size, self.dtype, self.device, None if stride is None else tuple(stride))
-    extent = storage_offset + 1 + sum((n - 1) * s for n, s in zip(size, where.stride)) if where.numel else 0
-    if extent * self.dtype.itemsize > cell.nbytes and self.device.type != "meta":
+        if shape is None:
+            shape = (cell.nbytes // self.dtype.itemsize,)
+    shape = Size((shape,) if isinstance(shape, int) else shape)
+    device = self._ftorch_geometry.device  # `device` of fake tensors is another
+    where = geometry(shape, self.dtype, device, None if strides is None else tuple(strides))
+    extent = offset + 1 + sum((n - 1) * s for n, s in zip(shape, where.stride)) if where.numel else 0
+    if extent * self.dtype.itemsize > cell.nbytes and device is not _device.META:
         from .storages import UntypedStorage
 
-        if size == self.shape and where.stride == self.stride():  # as in PyTorch, where only a new size makes room
+        if shape == self.shape and where.stride == self.stride():  # as in PyTorch, where only a new size makes room
             raise RuntimeError(
-                f"setStorage: sizes {list(size)}, strides {list(stride or ())}, storage offset {storage_offset}, and itemsize "
+                f"setStorage: sizes {list(shape)}, strides {list(strides or ())}, storage offset {offset}, and itemsize "
                 f"{self.dtype.itemsize} requiring a storage size of {extent * self.dtype.itemsize} are out of bounds for "
                 f"storage of size {cell.nbytes}"
             )
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
-    self._ftorch_storage, self._ftorch_offset = cell, storage_offset
+    self._ftorch_storage, self._ftorch_offset = cell, offset
     self._ftorch_geometry = where
     if version is not None:  # not the storage's; and graphs made before know nothing of the new elements
         extras(self).version, extras(self).accumulator = [version], None
@@ -474,14 +476,15 @@ def resize_(self, *sizes, size=None, memory_format=None):
         memory_format: the layout of the memory from then on, also where the size is what it was.
     """
     if size is not None or not sizes:
-        sizes = _by_keyword(
+        (given,) = _by_keyword(
             "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)", self, sizes,
             {} if size is None else {"size": size},
         )
-    sizes = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else map(operator.index, sizes)
+    else:
+        given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else map(operator.index, sizes)
     if self._ftorch_requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
-    shape = Size(sizes)
+    shape = Size(given)
     if memory_format is formats.preserve_format:
         raise RuntimeError("Unsupported memory format Preserve")
     if min(shape, default=0) < 0 and 0 not in shape:  # PyTorch's tensor has that size nevertheless, and memory of none
@@ -494,7 +497,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     if (level := getattr(self, "_level", None)) is not None:
         return level.resized(self, shape, memory_format)
     leave_capture(self)
-    new = geometry(shape, self.dtype, self._ftorch_geometry.device, stride)  # `device` of fake tensors is another
+    new = geometry(shape, self.dtype, self._ftorch_geometry.device, stride)
     needed = self._ftorch_offset + new.expanse
     cell = self._ftorch_storage
     if cell.root.numel < needed:
@@ -524,9 +527,10 @@ def resize_as_(self, the_template, memory_format=None):
     if the_template.__class__ not in PLAIN:
         if (result := asked("resize_as_", self, the_template)) is not NotImplemented:
             return result
-    if memory_format is formats.preserve_format:
-        memory_format = formats.suggested(the_template._ftorch_geometry)
-    return resize_(self, the_template.shape, memory_format=memory_format)
+    kept = memory_format is formats.preserve_format
+    return resize_(
+        self, the_template.shape, memory_format=formats.suggested(the_template._ftorch_geometry) if kept else memory_format
+    )
 
 
 _WIDE = {float: _dtype.float64, complex: _dtype.complex128}
@@ -541,10 +545,12 @@ def copy_(self, other, non_blocking=False):
                 f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(other)}"
             )
         # A Python number keeps its precision: it takes the dtype of `self` only when written.
-        other = api.tensor(other, dtype=_WIDE.get(type(other)))
-    if other._ftorch_geometry.device is not self._ftorch_geometry.device:
-        other = other.to(self._ftorch_geometry.device)
-    return _op.call_inplace(_op.op_named("copy"), (self, other), (False,))
+        source = api.tensor(other, dtype=_WIDE.get(type(other)))
+    else:
+        source = other
+    if source._ftorch_geometry.device is not self._ftorch_geometry.device:
+        source = source.to(self._ftorch_geometry.device)
+    return _op.call_inplace(_op.op_named("copy"), (self, source), (False,))
 
 
 def write_array(t, array):
