@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 import warnings
 
-from ..eager.tensor import TensorBase
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
@@ -87,10 +86,10 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     traces, dynamic = trace_dynamic(
         mod, args, kwargs, per_leaf(mod, args, kwargs, dynamic_shapes), names
     )
-    saved = mod.state_dict(keep_vars=True)  # parameters first, then buffers
-    names_of_parameters = [n for n, _ in mod.named_parameters(remove_duplicate=False)]
-    state = {n: saved[n] for n in dict.fromkeys([*names_of_parameters, *saved])
-             if isinstance(saved.get(n), TensorBase)}  # packed weights and dtypes, say, are no part of files
+    saved = mod.state_dict(keep_vars=True)
+    names_of_tensors = [n for n, _ in mod.named_parameters(remove_duplicate=False)]
+    names_of_tensors += [n for n, _ in mod.named_buffers(remove_duplicate=False)]
+    state = {n: saved[n] for n in names_of_tensors if n in saved}  # without packed weights, say, and extra states
     in_spec = pytree.tree_structure((args, kwargs))
     parameters = list(inspect.signature(mod.forward).parameters.values())
     forward_names = _forward_names(parameters, args, kwargs)

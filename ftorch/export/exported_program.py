@@ -298,6 +298,9 @@ class ExportedProgram:
         call = self.call_spec
         graph.set_codegen(_CodeGen(names, keywords, call.in_spec, call.out_spec))
         module = GraphModule(root, graph)
+        for path, owner in root.named_modules():  # graph modules copy buffers as persistent ones
+            if owner._non_persistent_buffers_set:
+                module.get_submodule(path)._non_persistent_buffers_set.update(owner._non_persistent_buffers_set)
         if inputs:
             module.register_forward_pre_hook(_InputHook(call.in_spec, names), with_kwargs=True)
         for name in ("train", "eval"):

@@ -1,6 +1,7 @@
 """What a program that is being recorded can ask: whether it is compiled, exported or traced, and what its tensors are."""
 
 import importlib
+import io
 
 import pytest
 import torch
@@ -80,3 +81,42 @@ def test_program_that_branches_on_being_exported():
         x = lib.tensor([[1.0, -2.0, 3.0]])
         values.append(lib.export.export(Masked(), (x,)).module()(x).tolist())
     assert values[0] == values[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_state_dicts_have_parameters_and_persistent_buffers_only():
+    """Extra states, buffers that are not saved, and constants are no part of them, in the program and in its module."""
+    found = []
+    for lib in (torch, ftorch):
+
+        class Inner(lib.nn.Module):
+            def __init__(self, lib=lib):
+                super().__init__()
+                self.register_buffer("saved", lib.ones(3))
+                self.register_buffer("left_out", lib.ones(3), persistent=False)
+
+            def get_extra_state(self, lib=lib):
+                return lib.ones(2)
+
+            def set_extra_state(self, state):
+                pass
+
+            def forward(self, x):
+                return x * self.saved + self.left_out
+
+        class Outer(Inner):
+            def __init__(self, lib=lib):
+                super().__init__()
+                self.inner, self.weight, self.constant = Inner(), lib.nn.Parameter(lib.ones(3)), lib.ones(3)
+
+            def forward(self, x, lib=lib):
+                return self.inner(x) * self.weight + self.saved + self.constant + self.left_out + lib.tensor([1.0, 2.0, 3.0])
+
+        program = lib.export.export(Outer(), (lib.ones(2, 3),))
+        file = io.BytesIO()
+        lib.export.save(program, file)
+        file.seek(0)
+        again = lib.export.load(file)
+        states = [states for p in (program, again) for states in (p.state_dict, p.module().state_dict())]
+        found.append([*map(sorted, states), again.module()(lib.ones(2, 3)).tolist()])
+    assert found[1] == found[0]
