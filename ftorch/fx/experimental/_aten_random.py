@@ -36,8 +36,8 @@ def overload_of(name, args, kwargs):
         return None if packet is None else (packet.default, args[3:], {})
     if name == "multinomial" and not {"generator", "out"} & set(given):
         return aten.multinomial.default, (*args, *given.values()), {}
-    if name == "poisson" and len(args) == 1 and not given:
-        return aten.poisson.default, args, {}
+    if name == "_poisson_by_element" and args[1] is None:
+        return aten.poisson.default, args[:1], {}
     return None
 
 
