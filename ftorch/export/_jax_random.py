@@ -132,7 +132,7 @@ def _multinomial(key, node, weights, count, replacement=False, **_):
     return jax.lax.top_k(logits + gumbel, count)[1].astype(_dtype(node))
 
 
-@_random("poisson")
+@_random("poisson _poisson_by_element")
 def _poisson(key, node, rates, generator=None):
     return jax.random.poisson(key, rates).astype(_dtype(node))
 
