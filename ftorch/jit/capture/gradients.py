@@ -148,7 +148,7 @@ def differentiate(captured, wanting) -> Found:
         found_sources.append(sources.tensor(t))
     with ends:
         roots = [(edge, g) for edge, (_, g) in zip(ends.roots, roots)]
-        grads = engine.run(roots, retain_graph=False, create_graph=False, inputs=list(ends.edges.values()))
+        grads = engine.run(roots, retain_graph=True, create_graph=False, inputs=list(ends.edges.values()))  # it may fail
     outgoing = []
     for g in grads:
         if g is None:

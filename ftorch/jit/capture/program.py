@@ -107,8 +107,13 @@ class Captured(CapturedCall):
     def _watched_joint(self, slots, watch):
         """Finds the gradients; what the user's own backward functions read of Python is guarded, too."""
         before = [[id(one) for one, *_ in changed] for changed in watch.changes()]
-        with watch:
-            self._joint(slots)
+        try:
+            with watch:
+                self._joint(slots)
+        except Unsupported:
+            raise
+        except Exception as error:  # backward raises it, if it is called
+            raise Unsupported(f"its gradient raises {type(error).__name__}: {error}") from None
         if [[id(one) for one, *_ in changed] for changed in watch.changes()] != before:
             raise Unsupported("a backward function changes state in Python")
         self.sources.note(watch, self.trace)

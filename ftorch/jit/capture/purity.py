@@ -61,6 +61,7 @@ _OF_OTHERS = {  # the pure ones of modules of which most are not
     "posix": ("fspath",),
     "nt": ("fspath",),
     "_warnings": ("_filters_mutated",),
+    "_weakref": ("_remove_dead_weakref",),  # a dictionary's of weak values, when one of them goes
 }
 _LIBRARIES = ("jax", "jaxlib", "ml_dtypes")
 _NUMPY_IMPURE = frozenset(("fromfile", "_get_extobj_dict", "_make_extobj", "_load_from_filelike", "set_typeDict",

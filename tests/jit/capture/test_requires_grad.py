@@ -174,3 +174,26 @@ def test_state_of_leaves_and_modules(name):
                 hook.remove()
         found.append(rows)
     assert found[0] == found[1]
+
+
+def test_what_backward_refuses_is_raised_by_backward():
+    """A result whose graph cannot be used (what it saved was written to since) is a result all the same."""
+    found = []
+    for library in (torch, pytorch):
+        w = library.tensor([0.5, -1.5], requires_grad=True)
+        state = library.ones(2)
+
+        def f(x, w=w, state=state):
+            y = x * state * w
+            state.add_(1)
+            return y
+
+        g = library.compile(f) if library is torch else f
+        rows = []
+        for _ in range(3):
+            result = g(library.tensor([1.0, 2.0], requires_grad=True) * 1)
+            rows.append(result.tolist())
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                result.sum().backward()
+        found.append(rows)
+    assert found[0] == found[1]
