@@ -251,14 +251,15 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
         runs = buffer is not None and (needed is None or node in needed)
         if runs:
             grads, buffer = _as_list(node, buffer), None
+            caught = captures is not None and node in by_node
+            if caught:
+                runs = not node.is_accumulate and any(e is not None and e[0] in needed for e in node.edges)
+            if caught and runs:  # what a hook makes of it is for the nodes behind
+                _catch(by_node[node], grads, captures)
             if node.tensor_hooks:
                 run_tensor_hooks(node, grads)
-            if captures is not None and node in by_node:
-                for edge in by_node[node]:
-                    captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
-                runs = not node.is_accumulate and any(
-                    e is not None and e[0] in needed for e in node.edges
-                )
+            if caught and not runs:
+                _catch(by_node[node], grads, captures)
             if runs:
                 outputs = _apply(node, grads)
         if not retain_graph and runs:
@@ -274,6 +275,12 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             if not left:
                 heapq.heappush(heap, (-target.sequence, next(order), target))
         grads = None  # a leaf may take over what nobody else holds
+
+
+def _catch(edges, grads, captures):
+    """Notes the gradients that the caller asked for."""
+    for edge in edges:
+        captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
 
 
 def _in_order(node):

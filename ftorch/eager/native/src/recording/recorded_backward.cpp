@@ -44,7 +44,8 @@ struct Walk {
 
   int is_needed(PyObject* node) { return needed == Py_None ? 1 : PySet_Contains(needed, node); }
   bool step(PyObject* node);
-  bool capture(PyObject* node, PyObject* grads, bool& runs);
+  bool capture(PyObject* wanted, PyObject* grads);
+  int goes_on(PyObject* node);
   bool pass_on(PyObject* node, PyObject* outputs);
   bool add_to(PyObject* target, PyObject* nr, PyObject* grad);
 };
@@ -196,25 +197,26 @@ bool Walk::pass_on(PyObject* node, PyObject* outputs) {
   return true;
 }
 
-// Notes the gradients that the caller asked for; says whether the node has to run.
-bool Walk::capture(PyObject* node, PyObject* grads, bool& runs) {
-  PyObject* wanted = by_node == Py_None ? nullptr : PyDict_GetItemWithError(by_node, node);
-  if (!wanted) return !PyErr_Occurred();
+// Notes the gradients that the caller asked for.
+bool Walk::capture(PyObject* wanted, PyObject* grads) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(wanted); i++) {
     PyObject* edge = PyList_GET_ITEM(wanted, i);
     Py_ssize_t nr = PyLong_AsSsize_t(PyTuple_GET_ITEM(edge, 1));
     if (PyDict_SetItem(captures, edge, nr < PyList_GET_SIZE(grads) ? PyList_GET_ITEM(grads, nr) : Py_None) < 0) return false;
   }
-  runs = false;
-  if (PyType_IsSubtype(Py_TYPE(node), known.accumulate)) return true;
-  PyObject* edges = at(node, NODE_EDGES);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(edges) && !runs; i++) {
-    PyObject* edge = PyTuple_GET_ITEM(edges, i);
-    int found = edge == Py_None ? 0 : is_needed(PyTuple_GET_ITEM(edge, 0));
-    if (found < 0) return false;
-    runs = found == 1;
-  }
   return true;
+}
+
+// Whether a node at which the caller asked for gradients leads to others; -1 with an error.
+int Walk::goes_on(PyObject* node) {
+  if (PyType_IsSubtype(Py_TYPE(node), known.accumulate)) return 0;
+  PyObject* edges = at(node, NODE_EDGES);
+  int found = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(edges) && !found; i++) {
+    PyObject* edge = PyTuple_GET_ITEM(edges, i);
+    found = edge == Py_None ? 0 : is_needed(PyTuple_GET_ITEM(edge, 0));
+  }
+  return found;
 }
 
 bool Walk::step(PyObject* node) {
@@ -233,11 +235,19 @@ bool Walk::step(PyObject* node) {
     Held grads(as_list(node, buffer.object));
     if (!grads) return false;
     PyDict_Clear(buffer.object);  // a leaf may take over what nobody else holds
+    PyObject* caught = by_node == Py_None ? nullptr : PyDict_GetItemWithError(by_node, node);
+    if (!caught && PyErr_Occurred()) return false;
+    if (caught) {
+      int further = goes_on(node);
+      if (further < 0) return false;
+      runs = further == 1;
+    }
+    if (caught && runs && !capture(caught, grads.object)) return false;  // what a hook makes of it is for the nodes behind
     if (has_any(node, NODE_TENSOR_HOOKS)) {
       Held done(PyObject_CallFunctionObjArgs(run_hooks, node, grads.object, nullptr));
       if (!done) return false;
     }
-    if (!capture(node, grads.object, runs)) return false;
+    if (caught && !runs && !capture(caught, grads.object)) return false;
     if (runs) {
       outputs.object = is_bare && is_off(name_grad) ? applied(node, grads.object, needed) : nullptr;
       if (!outputs && PyErr_Occurred()) return false;
