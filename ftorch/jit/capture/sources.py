@@ -109,11 +109,11 @@ class Sources:
     def _add(self, t, source):
         if source.kind != "argument":
             place = (id(source.holder), source.key) if source.kind != "grad" else (source.kind, id(t))
-            if place in self._seen or id(source.holder) in self._given:
+            if place in self._seen:
                 return
             self._seen.add(place)
         first = self.of_storage.get(id(t._ftorch_storage))
-        if first is not None and source.kind != "argument":
+        if first is not None and source.kind != "argument" and id(source.holder) not in self._given:
             self.shared.append((first, source, self._first[id(t._ftorch_storage)], t))
         if id(t) not in self.of_tensor:
             self.of_tensor[id(t)] = source
