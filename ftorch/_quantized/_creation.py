@@ -74,7 +74,7 @@ def quantize_per_tensor_dynamic(input, dtype, reduce_range):
     if not low <= high:
         raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
     scale, zero_point = choose_parameters(low, high, *bounds)
-    return quantize_per_tensor(input, float(np.float32(scale)), zero_point, dtype)
+    return quantize_per_tensor(input, scale, zero_point, dtype)
 
 
 def _reduces_range():
@@ -191,7 +191,7 @@ def choose_parameters(low, high, qmin, qmax, preserve_sparsity=False, force_powe
         scale = 0.1
     if force_power_of_two:
         scale = float(2.0 ** np.ceil(np.log2(scale))) if scale < 1 else float(2.0 ** np.floor(np.log2(scale)))
-    smallest = 6.1e-5
+    smallest = float(f32(6.1e-5))
     if scale < smallest:
         original, scale = f32(scale), smallest
         if low == 0:

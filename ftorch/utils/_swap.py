@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import weakref
 
+from ..eager.autograd.gradient_values import LeafReference
 from ..eager.tensor import TensorBase
 
 _POISONED = (
@@ -32,7 +33,7 @@ def swap_tensors(t1, t2):
     tensor([0., 0., 0.])
     """
     for name, t in (("t1", t1), ("t2", t2)):
-        if weakref.getweakrefs(t):
+        if any(reference.__class__ is not LeafReference for reference in weakref.getweakrefs(t)):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     slots, other = (set(copyreg._slotnames(type(t))) for t in (t1, t2))  # type: ignore[attr-defined]
     if slots != other:

@@ -41,6 +41,12 @@ def overwrite(t, value):
         api.Tensor.copy_(t, value)
 
 
+class LeafReference(weakref.ref):
+    """A gradient's reference to its leaf, which is none of the user's."""
+
+    __slots__ = ()
+
+
 _accumulate_lock = forking.rlock()
 
 
@@ -79,7 +85,7 @@ def accumulate(variable, buffer, holders=0):
                 grad = _laid_out(grad, variable._ftorch_geometry)
             storage = getattr(grad, "_ftorch_storage", None)  # sparse ones have none
             if storage is not None and storage.trace is not None:
-                storage.extra = weakref.ref(variable), storage.extra  # if it fails, the leaf has no gradient
+                storage.extra = LeafReference(variable), storage.extra  # if it fails, the leaf has no gradient
             variable._grad = grad
         elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
             if not modes.grad and grad.layout is not strided and (
