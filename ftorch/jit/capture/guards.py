@@ -225,10 +225,16 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
             guards.container(container, before, name or "a container")
     for value, before, name in watch.buffers.values():
         guards.buffer(value, before, name or "an array")
+    classes: set[type] = set()
     for state in watch.modules.values():
-        module = state.module
-        kind = type(module).__name__
+        module, of = state.module, type(state.module)
+        kind = of.__name__
         guards.about = {"module": module}
+        guards.add(f"type({guards.name(module)}) is {guards.name(of)}", f"the class of a module is {kind}", "TYPE_MATCH", module)
+        forward = in_class(of, "forward")
+        if of not in classes and type(forward) is types.FunctionType:
+            guards.add(f"{guards.name(of)}.forward is {guards.name(forward)}", f"{kind}.forward is the same function")
+        classes.add(of)
         d = guards.name(state.scope)
         if "forward" not in state.scope:
             guards.add(f"'forward' not in {d}", f"{kind}.forward is the class's")
