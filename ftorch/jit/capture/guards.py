@@ -230,7 +230,8 @@ def of_watch(watch: Watch, skip: set[int]) -> Guards:
         module, of = state.module, type(state.module)
         kind = of.__name__
         guards.about = {"module": module}
-        guards.add(f"type({guards.name(module)}) is {guards.name(of)}", f"the class of a module is {kind}", "TYPE_MATCH", module)
+        same = f"type({guards.name(module)}) is {guards.name(of)}"
+        guards.add(same, f"the class of a module is {kind}", "TYPE_MATCH", module)
         forward = in_class(of, "forward")
         if of not in classes and type(forward) is types.FunctionType:
             guards.add(f"{guards.name(of)}.forward is {guards.name(forward)}", f"{kind}.forward is the same function")
