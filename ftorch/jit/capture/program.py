@@ -106,6 +106,9 @@ class Captured(CapturedCall):
 
     def _watched_joint(self, slots, watch):
         """Finds the gradients; what the user's own backward functions read of Python is guarded, too."""
+        if not self.results.differentiable:
+            self._joint(slots)
+            return
         before = [[id(one) for one, *_ in changed] for changed in watch.changes()]
         try:
             with watch:
