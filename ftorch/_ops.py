@@ -227,9 +227,9 @@ class OpOverloadPacket:
         return f"{self.namespace}::{self.__name__}"
 
     def overloads(self):
-        """The names of the overloads."""
-        found = list(self._overloads)
-        return found + [n for n in _namespace_of(self)._overload_names(self) if n not in found and hasattr(self, n)]
+        """The names of the overloads, in an order that does not depend on which were called before."""
+        known = [n for n in dict.fromkeys(_namespace_of(self)._overload_names(self)) if n in self._overloads or hasattr(self, n)]
+        return [n for n in self._overloads if n not in known] + known
 
     def __iter__(self):
         return iter(self.overloads())
