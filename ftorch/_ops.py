@@ -228,7 +228,8 @@ class OpOverloadPacket:
 
     def overloads(self):
         """The names of the overloads, in an order that does not depend on which were called before."""
-        known = [n for n in dict.fromkeys(_namespace_of(self)._overload_names(self)) if n in self._overloads or hasattr(self, n)]
+        names = dict.fromkeys(_namespace_of(self)._overload_names(self))
+        known = [n for n in names if n in self._overloads or hasattr(self, n)]
         return [n for n in self._overloads if n not in known] + known
 
     def __iter__(self):
