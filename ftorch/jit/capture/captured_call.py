@@ -127,7 +127,8 @@ class CapturedCall:
                         self.rebound.append((_Item(table, key, old), now))
                 if any(key not in table for key in before):
                     raise Unsupported("a parameter or buffer was removed")
-            if dict(state.parts) != state.children:
+            parts = state.parts
+            if len(parts) != len(state.children) or any(parts.get(k) is not m for k, m in state.children.items()):
                 raise Unsupported("a module's parts are changed by each call")
             for key, old in state.plain.items():
                 now = state.scope.get(key, MISSING)

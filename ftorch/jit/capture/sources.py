@@ -104,11 +104,11 @@ class Sources:
         for variable, before, _ in trace.grads.values():
             if before is not None:
                 source = self.of_tensor.get(id(variable)) or Source("fixed", variable)
-                self._add(before, Source("grad", source))
+                self._add(before, Source("grad", source), id(variable))
 
-    def _add(self, t, source):
+    def _add(self, t, source, leaf=None):
         if source.kind != "argument":
-            place = (id(source.holder), source.key) if source.kind != "grad" else (source.kind, id(t))
+            place = (leaf or id(source.holder), source.kind, source.key)
             if place in self._seen:
                 return
             self._seen.add(place)
@@ -145,7 +145,7 @@ class SharedMemory:
         self.same: list[tuple[Source, Source, bool]] = same
         self._items: list[tuple[Any, Any]] = []
         self._others: list[Source] = []
-        self._fixed: list[Storage] = []
+        self._fixed: dict[Storage, None] = {}
 
     def keep_apart(self, touched) -> None:
         """Notes storages that are several.
@@ -155,8 +155,7 @@ class SharedMemory:
         """
         for one in touched:
             if isinstance(one, Storage):
-                if one not in self._fixed:
-                    self._fixed.append(one)
+                self._fixed[one] = None
             elif one.kind == "item":
                 self._items.append((one.holder, one.key))
             elif one.kind != "argument":

@@ -89,8 +89,9 @@ def _codes_of_collector():
 def _parts_of(value) -> list:
     """What a new object refers to, as far as Python's own types and the user's classes show it."""
     kind = type(value)
-    if issubclass(kind, _SEQUENCES):
-        parts = list(value)
+    sequence = next((k for k in _SEQUENCES if issubclass(kind, k)), None)
+    if sequence is not None:
+        parts = [*sequence.__iter__(value)]  # not a subclass's own
     elif issubclass(kind, dict):
         parts = [*dict.values(value)]
     elif kind in _ITERATORS:

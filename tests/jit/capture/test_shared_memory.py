@@ -167,3 +167,41 @@ def test_replaced_defaults():
     assert [g(x).tolist(), g(x).tolist()] == [[2, 2], [2, 2]]
     f.__defaults__ = (3,)
     assert [g(x).tolist(), g(x).tolist()] == [[3, 3], [3, 3]]
+
+
+def test_one_gradient_of_two_leaves():
+    found = []
+    for library in (torch, reference):
+        p, q = library.zeros(2, requires_grad=True), library.zeros(2, requires_grad=True)
+
+        def f(x, p=p, q=q):
+            p.grad.add_(1)
+            return x * q.grad
+
+        g, rows = torch.compile(f) if library is torch else f, []
+        for is_one in (True, False, True):
+            p.grad = library.ones(2)
+            q.grad = p.grad if is_one else library.full((2,), 5.0)
+            rows += [g(library.ones(2)).tolist(), g(library.ones(2)).tolist()]
+        found.append(rows)
+    assert found[0] == found[1]
+
+
+def test_lists_that_functions_give_are_not_asked():
+    """What lists of users' own classes hold is looked at without running their code."""
+    class Asking(list):
+        def __iter__(self):
+            raise AssertionError("asked")
+
+    class State:
+        value = 1
+
+    state = State()
+
+    def get():
+        return Asking([state])
+
+    f = torch.compile(lambda x: x * get()[0].value)
+    assert f(torch.ones(1)).item() == 1
+    state.value = 4
+    assert f(torch.ones(1)).item() == 4
