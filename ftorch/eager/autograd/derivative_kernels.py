@@ -16,7 +16,7 @@ import numpy as np
 from ..core import jax_internals
 from ..core.device import is_several
 from ..core.geometry import Geometry
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped_trace
 from ..core.jaxprs import has_loops, read_equations
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR, TENSORS
 from ..core.suppressed_warnings import quiet
@@ -217,7 +217,7 @@ def used_operands(function, structs):
     return [v in read for v in closed.jaxpr.invars], has_loops(closed.jaxpr)
 
 
-@scoped
+@scoped_trace
 def read_by_results(plan) -> list[set]:
     """For each result of a plan the inputs on which it depends."""
     kinds, n = plan.scalars, len(plan.inputs)

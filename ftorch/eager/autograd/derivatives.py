@@ -15,7 +15,7 @@ from ..call.op import Op
 from ..core.device import CPU
 from ..core.errors import OutOfMemoryError
 from ..core.geometry import Geometry, channels_last_stride, geometry, is_channels_last
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped_trace
 from ..core.registry import OPTIONAL_TENSOR, SCALAR, TENSOR
 from ..runtime import strided_steps
 from ..tensor import PLAIN
@@ -94,7 +94,7 @@ def _refuse_arguments(plan, mask):
             )
 
 
-@scoped
+@scoped_trace
 def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
@@ -109,7 +109,7 @@ def of_plan(plan, mask, node_class) -> Backward:
         return _of_class(plan, found, node_class)
     try:
         made = Derivative(plan, mask, found)
-    except OutOfMemoryError:
+    except (OutOfMemoryError, RecursionError):  # of this call, not of the derivative
         raise
     except RuntimeError as error:
         return refused(plan, mask, node_class, error)
@@ -227,7 +227,7 @@ class _KnownAdjoint(Known):
 _plans_of_adjoints: dict = {}  # few: by dtypes and numbers of operands
 
 
-@scoped
+@scoped_trace
 def adjoint_of(way, base: Geometry, view: Geometry) -> Op:
     """The op that takes the gradient of a view to that of its base (a dense one)."""
     key = way, base

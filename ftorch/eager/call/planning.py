@@ -10,7 +10,7 @@ import jax
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped_trace
 from ..core.registry import STATIC, static_key
 from ..core.return_values import result_type
 from ..core.suppressed_warnings import quiet
@@ -73,7 +73,7 @@ def numbers_of(kinds, scalars):
     return scalars
 
 
-@scoped
+@scoped_trace
 def build(op, operands, static, by_class=True, at=None) -> OpPlan:
     """The plan of a call: see the module.
 
@@ -335,7 +335,7 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
 _RESIZING = frozenset({"addbmm"})  # in place, the first operand takes the shape of the result
 
 
-@scoped
+@scoped_trace
 def build_inplace(op, operands, static) -> OpPlan:
     """The plan of an in-place call: the result in the first operand's dtype and shape.
 
@@ -383,7 +383,7 @@ def _in_own_dtype(own, dim, dtype):
     return dim, own
 
 
-@scoped
+@scoped_trace
 def build_update(fn, mutable, inputs, scalars, static) -> Plan:
     """The plan of `fused_update`."""
     count, total = len(mutable), len(mutable) + len(inputs)
@@ -407,7 +407,7 @@ def build_update(fn, mutable, inputs, scalars, static) -> Plan:
     return plan
 
 
-@scoped
+@scoped_trace
 def create(op, args, device, dtype, stride):
     """The storage of a creation op (see `ftorch.eager.call.op.create`)."""
     definition = op.definition

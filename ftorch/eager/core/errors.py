@@ -9,6 +9,7 @@ import re
 import jax
 
 from . import callback_errors, places
+from .jax_internals import is_busy
 
 
 class _LinAlgError(RuntimeError):
@@ -40,7 +41,7 @@ def translate_error(error: BaseException, name: str = "") -> BaseException:
     Errors that kernels raise keep their type and text; JAX's own become RuntimeErrors that name the
     op. ``FTORCH_TRACEBACK=1`` keeps everything as it was raised.
     """
-    if SHOW_JAX or isinstance(error, OutOfMemoryError) or not isinstance(error, Exception):
+    if SHOW_JAX or isinstance(error, OutOfMemoryError) or not isinstance(error, Exception) or is_busy(error):
         return error
     own = callback_errors.original(error)
     if own is not None:

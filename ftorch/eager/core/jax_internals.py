@@ -104,14 +104,46 @@ def swallowed_interrupt(error: BaseException) -> bool:
     return isinstance(error, AttributeError) and error.name == "_get_vars" and isinstance(error.obj, int)
 
 
-def outside_traces():
-    """Within, what JAX is asked to compute is computed at once: a signal's handler may have interrupted it while it traces.
-    Where a version of JAX keeps that otherwise, constants are folded, too, which is public."""
+def _key_setting():
+    """A setting of JAX's that takes part in the keys of all its caches and means nothing below 0; None where a version of JAX
+    has none."""
     try:
-        from jax._src.core import eval_context
+        from jax._src import config
+
+        setting = config.jax_xla_profile_version
+        setting.set_local(setting.get_local())
+    except (ImportError, AttributeError):
+        return None
+    return setting
+
+
+_KEY = _key_setting()
+
+
+def _own_keys():
+    return () if _KEY is None else ((_KEY.get_local, _KEY.set_local, min(_KEY.value, 0) - 1),)
+
+
+def apart():
+    """Within, JAX's caches are asked by keys of their own: see `is_busy`."""
+    return held(*_own_keys())
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether JAX failed since this thread traces or compiles just that: a function can't be called with the same arguments
+    until it is over, and the handler of a signal may have interrupted it. `apart` it can."""
+    return isinstance(error, RecursionError) and _KEY is not None and str(error).startswith("Recursively calling")
+
+
+def outside_traces():
+    """Within, what JAX is asked to compute is computed at once, `apart`: a signal's handler may have interrupted it while it
+    traces. Where a version of JAX keeps that otherwise, constants are folded, which is public."""
+    try:
+        from jax._src.core import eval_trace, trace_ctx
     except ImportError:
         return jax.ensure_compile_time_eval()
-    return eval_context()
+    trace = (lambda: trace_ctx.trace), trace_ctx.set_trace, eval_trace
+    return held(trace, *_own_keys())
 
 
 class _Refusing:
@@ -249,11 +281,12 @@ class held:  # noqa: N801
         self._put_back(len(self._settings) - 1)
 
     def _put_back(self, last):
+        if last < 0:
+            return
         try:
             self._settings[last][1](self._before[last])
         finally:
-            if last:
-                self._put_back(last - 1)
+            self._put_back(last - 1)
 
 
 def keep_programs(store, is_ours) -> bool:

@@ -67,6 +67,23 @@ def scoped(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def scoped_trace(function: F) -> F:
+    """`scoped` for a function that traces others and changes nothing, which is called once more where JAX is busy with the same
+    (in the handler of a signal)."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except RecursionError as error:
+            if not jax_internals.is_busy(error):
+                raise
+        with jax_internals.apart():
+            return function(*args, **kwargs)
+
+    return scoped(call)  # type: ignore[return-value]
+
+
 def callers_settings():
     """(whether there are 64-bit types, the precision of products) as they are in force in the calling thread, for `under`."""
     return jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision

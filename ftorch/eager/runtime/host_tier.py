@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ..core import jax_internals
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped_trace
 from ..core.suppressed_warnings import quiet
 from ..host.rules import MissingRule
 from .jaxpr_classes import merged
@@ -39,7 +39,7 @@ def step_of(plan):
     return step
 
 
-@scoped
+@scoped_trace
 def _made(plan):
     if plan.instance is not None:
         return plan.instance.code()

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.errors import JaxRuntimeError
 
-from ...eager.core import callback_errors
+from ...eager.core import callback_errors, jax_internals
 from ...eager.core import device as _device
 from ...eager.core.errors import is_of_memory, translate_error
 from ...eager.core.jax_scope import scoped
@@ -237,6 +237,9 @@ class Lowered:
             own = callback_errors.original(error)
             if own is not None:
                 raise own from None
+            if jax_internals.is_busy(error):  # it has not begun
+                with jax_internals.apart():
+                    return self._run(kept, given, numbers, finished)
             if not is_of_memory(error):
                 raise
             gc.collect()  # what an earlier capture that failed has left

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ftorch as torch
-from ftorch.eager.core import jax_scope
+from ftorch.eager.core import jax_internals, jax_scope
 
 _LOOK = """
 import json, os, sys, warnings
@@ -144,3 +144,39 @@ def test_arrays_of_both_worlds():
     assert whole.jax().dtype == np.int64
     assert torch.from_jax(whole.jax()).equal(whole)
     assert (torch.from_jax(whole.jax()) + 1).tolist() == [2**40 + 1, 2**40 + 2, 2**40 + 3]
+
+
+def test_what_jax_is_busy_with_can_be_called_apart():
+    given, comes = [], [True]
+
+    def handler():  # of a signal that comes while `add` is traced
+        with pytest.raises(RecursionError) as caught:
+            jax_scope.scoped(add)(one)
+        assert jax_internals.is_busy(caught.value)
+        given.append(jax_scope.scoped_trace(jax.eval_shape)(add, one).shape)
+        for _ in range(2):
+            with jax_internals.outside_traces():
+                given.append(float(jax_scope.scoped(add)(one)))
+
+    @jax.jit
+    def add(x):
+        if comes and comes.pop():
+            handler()
+        return x + 1
+
+    one = jax.device_put(np.float32(1))
+    jax_scope.scoped(add)(one)
+    assert given == [(), 2.0, 2.0]
+
+
+def test_a_true_recursion_is_tried_once():
+    calls = []
+
+    @jax_scope.scoped_trace
+    def endless():
+        calls.append(0)
+        raise RecursionError("maximum recursion depth exceeded")
+
+    with pytest.raises(RecursionError, match="maximum"):
+        endless()
+    assert len(calls) == 1
