@@ -4,6 +4,7 @@ import importlib
 import io
 import linecache
 import pickle
+import re
 
 import pytest
 import torch
@@ -37,13 +38,16 @@ class OwnSum(ftorch.nn.Module):
         return self.dequant(self.sum.add(self.conv(x), x))
 
 
-class Recurrent(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm = torch.nn.LSTM(8, 6, num_layers=2)
+def _recurrent(t, kind):
+    class Recurrent(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = getattr(t.nn, kind)(8, 6, num_layers=2, bidirectional=True)
 
-    def forward(self, x):
-        return self.lstm(x)[0]
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    return Recurrent()
 
 
 def _static(t, model, x):
@@ -55,7 +59,7 @@ def _static(t, model, x):
 
 
 def _dynamic(t, model, x, dtype="qint8"):
-    kinds, dtype = {t.nn.Linear, t.nn.LSTM}, getattr(t, dtype)
+    kinds, dtype = {t.nn.Linear, t.nn.LSTM, t.nn.GRU}, getattr(t, dtype)
     return t.ao.quantization.quantize_dynamic(model.eval(), kinds, dtype=dtype), (x,)
 
 
@@ -90,7 +94,9 @@ def _wrapped(t, model):
 MODELS = {
     "dynamic": lambda t: _dynamic(t, _linears(t), t.randn(5, 8)),
     "half": lambda t: _dynamic(t, _linears(t), t.randn(5, 8), "float16"),
-    "lstm": lambda t: _dynamic(t, Recurrent(), t.randn(4, 2, 8)),
+    "lstm": lambda t: _dynamic(t, _recurrent(t, "LSTM"), t.randn(4, 2, 8)),
+    "gru": lambda t: _dynamic(t, _recurrent(t, "GRU"), t.randn(4, 2, 8)),
+    "half lstm": lambda t: _dynamic(t, _recurrent(t, "LSTM"), t.randn(4, 2, 8), "float16"),
     "linear": lambda t: _static(t, _wrapped(t, _linears(t)), t.randn(5, 8)),
     "conv": lambda t: _static(t, _wrapped(t, _convolutions(t)), t.randn(2, 3, 9, 9)),
     "conv1d": lambda t: _static(t, _wrapped(t, t.nn.Conv1d(3, 4, 3)), t.randn(2, 3, 9)),
@@ -124,7 +130,7 @@ def test_files_of_pytorch(name, how):
     torch.testing.assert_close(back(*inputs), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "lstm"])
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("how", ["script", "trace"])
 def test_own_files(name, how):
     ftorch.manual_seed(0)
@@ -147,3 +153,23 @@ def test_states_that_are_none():
         for state in ((), (1, 2), ("2", [], []), [], ("2", [torch.zeros(1), 3], [None])):
             with pytest.raises((RuntimeError, IndexError, TypeError, AttributeError, pickle.UnpicklingError)):
                 restored(name, state)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_traced_recurrent_layers_are_one_step(kind):
+    x = torch.randn(4, 3, 8)
+    graphs = []
+    for t in (torch, ftorch):
+        model, _ = _dynamic(t, _recurrent(t, kind), None)
+        graphs.append(t.jit.trace(model, t.tensor(x.numpy())).inlined_graph)
+    lines = [[line for line in str(graph).splitlines() if "quantized_" in line] for graph in graphs]
+    assert len(lines[0]) == len(lines[1]) == 1
+    types = [re.findall(r"Float\(.*?\)", line[0].partition(" = ")[0]) for line in lines]
+    assert types[0] == types[1]
+
+
+def test_traced_recurrent_layers_take_other_batches():
+    model, _ = _dynamic(ftorch, _recurrent(ftorch, "LSTM"), None)
+    traced = ftorch.jit.trace(model, ftorch.randn(4, 3, 8))
+    x = ftorch.randn(6, 5, 8)
+    ftorch.testing.assert_close(traced(x), model(x))

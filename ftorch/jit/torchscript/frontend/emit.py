@@ -15,8 +15,8 @@ from ..program.modules import is_compiled
 from ..program.objects import CompilationUnitData, Function
 from ..program.source import define_class
 from ..program.types import code
-from ..tracing.recorder import Recorder, _flat
-from ..tracing.records import Frame, ProgramCall, Statement, Value
+from ..tracing.recorder import Recorder
+from ..tracing.records import Frame, ProgramCall, Statement, Value, flat
 from ..tracing.source_notes import TracedText, described
 
 __all__ = ["emit_function", "emit_module", "qualified_class_name"]
@@ -67,12 +67,12 @@ class Emitter:
 
     def prepare(self, top: Frame, outputs):
         """Drops what nobody needs and finds what each frame takes and gives."""
-        self.used: set[Value] = {v for v in _flat(outputs) if isinstance(v, Value)}
+        self.used: set[Value] = {v for v in flat(outputs) if isinstance(v, Value)}
         self._sweep(top)
         self.imports: dict[Frame, list[Value]] = {}
         self.exports: dict[Frame, list[Value]] = {}
         self._scopes(top)
-        for v in _flat(outputs):
+        for v in flat(outputs):
             if isinstance(v, Value):
                 self._use(v, top)
 
@@ -85,7 +85,7 @@ class Emitter:
                     kept.append(item)
             elif item.effect or any(r in self.used for r in item.results):
                 kept.append(item)
-                self.used.update(v for v in _flat([item.args, item.kwargs]) if isinstance(v, Value))
+                self.used.update(v for v in flat([item.args, item.kwargs]) if isinstance(v, Value))
         frame.items = kept[::-1]
 
     def _scopes(self, frame):
@@ -93,7 +93,7 @@ class Emitter:
             if isinstance(item, Frame):
                 self._scopes(item)
             else:
-                for v in _flat([item.args, item.kwargs]):
+                for v in flat([item.args, item.kwargs]):
                     if isinstance(v, Value):
                         self._use(v, frame)
 

@@ -15,8 +15,8 @@ from ..deprecations import warn_switch
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.registered import compiling, keep_function
-from ..tracing.recorder import Recorder, _flat
-from ..tracing.records import Statement, TracedInt, TracerWarning, Value
+from ..tracing.recorder import Recorder
+from ..tracing.records import Statement, TracedInt, TracerWarning, Value, flat
 from .emit import Emitter, emit_function, emit_module
 from .recursive import function_name
 from .traced_types import type_of
@@ -431,7 +431,7 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
             mine = traced(*_cloned(values))
             theirs = func(*_cloned(values))
             torch.set_rng_state(state)
-        for n, (a, b) in enumerate(zip(_flat(mine), _flat(theirs))):
+        for n, (a, b) in enumerate(zip(flat(mine), flat(theirs))):
             b = torch.as_tensor(b)  # a size is a number for the function and a tensor for its trace
             try:
                 torch.testing.assert_close(

@@ -56,6 +56,15 @@ grad(Tensor[] outputs, Tensor[] inputs, Tensor?[]? grad_outputs=None, bool? reta
 bool allow_unused=False) -> Tensor?[]
 backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False) -> (); \
 backward.TensorList(Tensor[] tensors, Tensor?[]? grad_tensors=None, bool? retain_graph=None, bool create_graph=False) -> ()
+quantized_lstm.input(Tensor input, Tensor[] hx, t[] params, bool has_biases, int num_layers, float dropout, bool train, \
+bool bidirectional, bool batch_first, *, ScalarType? dtype=None, bool use_dynamic=False) -> (Tensor, Tensor, Tensor); \
+quantized_lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, t[] params, bool has_biases, int num_layers, \
+float dropout, bool train, bool bidirectional, *, ScalarType? dtype=None, bool use_dynamic=False) \
+-> (Tensor, Tensor, Tensor)
+quantized_gru.input(Tensor input, Tensor hx, t[] params, bool has_biases, int num_layers, float dropout, bool train, \
+bool bidirectional, bool batch_first) -> (Tensor, Tensor); \
+quantized_gru.data(Tensor data, Tensor batch_sizes, Tensor hx, t[] params, bool has_biases, int num_layers, \
+float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)
 dropout(Tensor input, float p, bool train) -> Tensor
 dropout_(Tensor self, float p, bool train) -> Tensor
 feature_dropout(Tensor input, float p, bool train) -> Tensor

@@ -32,10 +32,23 @@ from .intercepted_names import (
     RANDOM,
 )
 from .lowering import _RESULT, lower
-from .records import Frame, ScopedPlace, Statement, TracedInt, TracerWarning, Value
+from .records import (
+    Frame,
+    ScopedPlace,
+    Statement,
+    TracedInt,
+    TracerWarning,
+    Value,
+    flat,
+    has_tensor,
+    parameter_names,
+    plain,
+)
 from .source_notes import described, note_call, operands_of
 
 __all__ = ["Recorder"]
+
+_OF_CELLS = ("quantized_gru", "quantized_lstm")  # functions of packed cells
 
 
 class _Stored(TorchFunctionMode):
@@ -136,7 +149,7 @@ class Recorder(metaclass=_PerThread):
     @staticmethod
     def plain(value):
         """Arguments with Python's own integers in the place of sizes."""
-        return _plain(value)
+        return plain(value)
 
     # --- scopes
 
@@ -166,24 +179,36 @@ class Recorder(metaclass=_PerThread):
             return result
         self.depth += 1
         try:
-            result = function(*_plain(args), **_plain(kwargs))
+            result = function(*plain(args), **plain(kwargs))
         finally:
             self.depth -= 1
-        if isinstance(result, TensorBase) or (
-            isinstance(result, (tuple, list)) and any(isinstance(r, TensorBase) for r in result)
-        ):
+        if has_tensor(result):
             place = self.noted(kind, name, operands_of(self, (*args, *kwargs.values())))
             self.record(lowered, result, args, place)
+        return result
+
+    def operation(self, op, function, args, kwargs):
+        """Makes a call that is an op of TorchScript as it is written, and records it."""
+        if self.depth or not self.active:
+            return function(*args, **kwargs)
+        self.depth += 1
+        try:
+            result = function(*plain(args), **plain(kwargs))
+        finally:
+            self.depth -= 1
+        if has_tensor(result):
+            place = self.noted("", op.rpartition("::")[2], operands_of(self, args))
+            self.record((op, list(args), kwargs), result, (), place)
         return result
 
     def check_known(self, name, result, args):
         """Refuses a call that gave a tensor which nothing in the program computes."""
         moving = ("result", "input")
         if any(
-            isinstance(r, TensorBase) and id(r) not in self.values for r in _flat(result)
+            isinstance(r, TensorBase) and id(r) not in self.values for r in flat(result)
         ) and any(
             isinstance(a, TensorBase) and id(a) in self.values
-            and self.values[id(a)].kind in moving for a in _flat(args)
+            and self.values[id(a)].kind in moving for a in flat(args)
         ):
             raise RuntimeError(
                 f"{name} cannot be part of a traced program: TorchScript has no such op. Write it "
@@ -214,7 +239,7 @@ class Recorder(metaclass=_PerThread):
             for r in result:
                 results.append(self.bind(r, Value(hint, frame=self.frame)))
         for value, r in zip(results, [result] if isinstance(result, TensorBase) else result):
-            given = [v for v in _flat([operands, named]) if isinstance(v, Value)]
+            given = [v for v in flat([operands, named]) if isinstance(v, Value)]
             value.detail = described(r, given) if isinstance(r, TensorBase) else ""
         statement = Statement(op, operands, named, results, shape, writes or op in EFFECTS, place)
         self.frame.items.append(statement)
@@ -227,7 +252,7 @@ class Recorder(metaclass=_PerThread):
             return function(x, index)
         self.depth += 1
         try:
-            result = function(x, _plain(index))
+            result = function(x, plain(index))
         finally:
             self.depth -= 1
         before = len(self.frame.items)
@@ -274,7 +299,7 @@ class Recorder(metaclass=_PerThread):
         try:
             if not isinstance(source, TensorBase):
                 source = x.new_tensor(source)
-            function(x, _plain(index), _plain(value))
+            function(x, plain(index), plain(value))
         finally:
             self.depth -= 1
         if isinstance(found, Value):
@@ -349,19 +374,21 @@ class Recorder(metaclass=_PerThread):
             return call(module, *args, **kwargs)
         frame = Frame(module, path, parent)
         frame.inputs = [self.operand(a) for a in (*args, *kwargs.values())]
-        frame.names = _parameter_names(module)
+        frame.names = parameter_names(module)
         parent.items.append(frame)
         self.frame = frame
         try:
             result = call(module, *args, **kwargs)
         finally:
             self.frame = parent
-        frame.outputs = [v for v in _flat(self.operand(result)) if isinstance(v, Value)]
+        frame.outputs = [v for v in flat(self.operand(result)) if isinstance(v, Value)]
         return result
 
     # --- replacing
 
     def __enter__(self):
+        import ftorch as torch
+
         from ...._quantized._operators import QuantizedOperator
 
         self.before, Recorder.current = Recorder.current, self
@@ -371,6 +398,8 @@ class Recorder(metaclass=_PerThread):
         self.interception.methods(_methods())
         self.interception.place(Module, "__call__", _module_call(original(Module.__call__)))
         self.interception.place(QuantizedOperator, "__call__", _operator_call(original(QuantizedOperator.__call__)))
+        for name in _OF_CELLS:
+            self.interception.place(vars(torch), name, _cells_call(name, original(getattr(torch, name))))
         self.mode = _Stored(self)
         self.mode.__enter__()
         self.active = True
@@ -415,35 +444,6 @@ def _methods():
         if isinstance(attribute, property):
             found[name] = _property(op, attribute)
     return found
-
-
-def _plain(value):
-    """Arguments with Python's own integers."""
-    if type(value) is TracedInt:
-        return int(value)
-    if type(value) in (list, tuple, Size):
-        return type(value)(map(_plain, value))
-    if type(value) is dict:
-        return {k: _plain(v) for k, v in value.items()}
-    if type(value) is slice:
-        return slice(*map(_plain, (value.start, value.stop, value.step)))
-    return value
-
-
-def _flat(value):
-    if isinstance(value, (list, tuple)):
-        for v in value:
-            yield from _flat(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from _flat(v)
-    else:
-        yield value
-
-
-def _parameter_names(module):
-    code = getattr(getattr(type(module), "forward", None), "__code__", None)
-    return list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
 
 
 @functools.cache
@@ -491,19 +491,25 @@ def _operator_call(function):
     @functools.wraps(function)
     def __call__(self, *args, **kwargs):
         recorder = Recorder.current
-        if recorder is None or recorder.depth or not recorder.active:
+        if recorder is None:
             return function(self, *args, **kwargs)
-        recorder.depth += 1
-        try:
-            result = function(self, *_plain(args), **_plain(kwargs))
-        finally:
-            recorder.depth -= 1
-        if isinstance(result, TensorBase):
-            place = recorder.noted("", self.__name__, operands_of(recorder, args))
-            recorder.record((f"{self.namespace}::{self.__name__}", list(args), kwargs), result, (), place)
-        return result
+        op = f"{self.namespace}::{self.__name__}"
+        return recorder.operation(op, functools.partial(function, self), args, kwargs)
 
     return __call__
+
+
+def _cells_call(name, function):
+    """A function of packed cells: one op, whatever it is made of here."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        recorder = Recorder.current
+        if recorder is None:
+            return function(*args, **kwargs)
+        return recorder.operation(name, function, args, kwargs)
+
+    return call
 
 
 def _warned(name, text):

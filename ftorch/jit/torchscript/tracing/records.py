@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ....eager.core.geometry import Size
+from ....eager.tensor import TensorBase
+
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Frame", "ProgramCall", "ScopedPlace", "Statement", "TracedInt", "TracerWarning", "Value"]
+__all__ = [
+    "Frame", "ProgramCall", "ScopedPlace", "Statement", "TracedInt", "TracerWarning", "Value", "flat", "has_tensor",
+    "parameter_names", "plain",
+]
 
 
 class TracerWarning(Warning):
@@ -115,3 +121,42 @@ for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("floordiv", 
     _traced_operator(f"__{_name}__", _op)
     _traced_operator(f"__r{_name}__", _op, swapped=True)
 TracedInt.__neg__ = lambda self: self.recorder.number("neg", [self], -int(self))  # type: ignore
+
+
+# --- values of calls
+
+
+def plain(value):
+    """Arguments with Python's own integers."""
+    if type(value) is TracedInt:
+        return int(value)
+    if type(value) in (list, tuple, Size):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {k: plain(v) for k, v in value.items()}
+    if type(value) is slice:
+        return slice(*map(plain, (value.start, value.stop, value.step)))
+    return value
+
+
+def has_tensor(result):
+    """Whether a call gave a tensor, or several values of which one is."""
+    if isinstance(result, (tuple, list)):
+        return any(isinstance(r, TensorBase) for r in result)
+    return isinstance(result, TensorBase)
+
+
+def flat(value):
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            yield from flat(v)
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from flat(v)
+    else:
+        yield value
+
+
+def parameter_names(module):
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    return list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
