@@ -302,6 +302,7 @@ _ELSEWHERE = {
         ("set_anomaly_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"
     ),
     **dict.fromkeys(("quantized_gru", "quantized_lstm"), "_quantized._recurrent"),
+    **dict.fromkeys(("_pack_padded_sequence", "_pad_packed_sequence"), "nn.utils.rnn"),
     "Tag": "_ops",
     "while_loop": "functional.control_flow",
     "classes": "_ops",

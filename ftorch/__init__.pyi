@@ -159,6 +159,8 @@ from ._C._variable_functions import _nested_tensor_from_tensor_list as _nested_t
 from ._C._variable_functions import _nested_view_from_buffer as _nested_view_from_buffer
 from ._C._variable_functions import _nnpack_available as _nnpack_available
 from ._C._variable_functions import _nnpack_spatial_convolution as _nnpack_spatial_convolution
+from .nn.utils.rnn import _pack_padded_sequence as _pack_padded_sequence
+from .nn.utils.rnn import _pad_packed_sequence as _pad_packed_sequence
 from ._C._variable_functions import _pin_memory as _pin_memory
 from ._C._variable_functions import _prelu_kernel as _prelu_kernel
 from ._C._variable_functions import _scaled_dot_product_attention_math as _scaled_dot_product_attention_math

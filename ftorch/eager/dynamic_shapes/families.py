@@ -19,6 +19,7 @@ import numpy as np
 from ..core import device as _device
 from ..core import jax_scope
 from ..kernels.nn import conv_xla
+from ..memory.program_inputs import for_program
 from ..runtime import capture_trace
 from ..runtime import compilation as _compilation
 from ..runtime.counters import stats
@@ -233,7 +234,7 @@ class Shared:
     def padded(self, array, dims, sizes):
         """An array of true size, with something behind it."""
         if not any(f.terms for d in dims for f in d):
-            return array
+            return for_program(array) if self.device is _device.CPU else array
         true, full = ([f.at(n) for d in dims for f in d] for n in (sizes, self.lengths))
         known = _wholes.get(id(array))
         if known is not None and known[0]() is array and known[1].shape == tuple(full):

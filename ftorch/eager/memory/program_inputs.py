@@ -54,6 +54,13 @@ def for_program(array):
     return copy
 
 
+def for_programs(arrays, device) -> list:
+    """`for_program` of each of the arrays that a program on a device takes."""
+    if device is not _device.CPU:
+        return arrays
+    return [for_program(a) if a.__class__ is np.ndarray else a for a in arrays]
+
+
 def forget() -> None:
     """Lets go of all copies: memory is short."""
     with _lock:

@@ -21,7 +21,7 @@ from ..core.jax_scope import scoped
 from ..core.refcount import ITEM
 from ..core.suppressed_warnings import quiet
 from ..memory import gpu_driver, host_memory
-from ..memory.program_inputs import for_program
+from ..memory.program_inputs import for_programs
 from . import background, donation, host_tier, trace_programs
 from .compilation import compile_code, places
 from .counters import stats
@@ -278,8 +278,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     if donated and device is _device.CPU:
         donation.hand_over(inputs, compiled.given)
     kept = [a for i, a in enumerate(inputs) if i not in donated] if donated else list(inputs)
-    if device is _device.CPU:
-        kept = [for_program(a) if a.__class__ is np.ndarray else a for a in kept]
+    kept = for_programs(kept, device)
     given = [inputs[i] for i in compiled.given]
     arguments = _numbers(ints, np.int64, device) if ints else None
     numbers = _numbers(floats, np.float64, device) if floats else None

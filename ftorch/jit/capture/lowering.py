@@ -20,6 +20,7 @@ from ...eager.core.errors import is_of_memory, translate_error
 from ...eager.core.jax_scope import scoped
 from ...eager.core.suppressed_warnings import quiet
 from ...eager.memory.host_memory import free_memory
+from ...eager.memory.program_inputs import for_programs
 from ...eager.runtime import compilation as _compilation
 from ...eager.runtime import donation, forked
 from ...eager.runtime.counters import stats
@@ -219,9 +220,10 @@ class Lowered:
 
     def _run(self, kept, given, numbers, finished):
         function = self.jitted()
-        operands = (kept, given, numbers)
         if self._padding is not None:
-            operands = self._padding.operands(*operands)
+            operands = self._padding.operands(kept, given, numbers)
+        else:
+            operands = (for_programs(kept, self.device or _device.CPU), given, numbers)
         may_fail = self.may_fail()
         if may_fail and given and self._padding is None:
             function = self._sparing = self._sparing or self._compiled(donates=False)

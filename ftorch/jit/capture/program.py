@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.call.op import write
-from ...eager.core import device as _device
 from ...eager.core.refcount import LISTED
-from ...eager.memory.program_inputs import for_program
 from ...eager.memory.storage import Storage
 from ...eager.native import waiting
 from ...eager.runtime import capture_trace, executor
@@ -295,8 +293,6 @@ class Captured(CapturedCall):
             self.index_checks.run(arrays)
         given = self._give(arrays, leaves)
         kept = [arrays[forward.starts[p]] for p in forward.kept]
-        if self.device is _device.CPU:
-            kept = [for_program(a) if a.__class__ is np.ndarray else a for a in kept]
         residual_inputs = [arrays[o] for o in self.extra]
         inputs = None
         if self.edges:

@@ -8,6 +8,7 @@ import warnings
 
 from ...eager.core import api as torch
 from .. import init
+from ..utils import rnn as _sequences
 from ..utils.rnn import PackedSequence
 from .module import Module
 from .utils import new_parameter
@@ -180,7 +181,7 @@ class RNNBase(Module):
 
     def _ftorch_state_size(self, input, batch_sizes, features):
         if batch_sizes is not None:
-            batch = int(batch_sizes[0])
+            batch = _sequences.batch_of(batch_sizes)
         else:
             batch = input.size(0 if self.batch_first else 1)
         return self.num_layers * (1 + self.bidirectional), batch, features

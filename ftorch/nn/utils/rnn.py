@@ -145,6 +145,70 @@ def _index(positions: np.ndarray, like: Tensor) -> Tensor:
     return torch.tensor(positions, dtype=_dtype.int64, device=like.device)
 
 
+def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
+    """What is packed of sequences of decreasing lengths, and the sizes of the steps."""
+    if batch_first:
+        input = input.transpose(0, 1)
+    if input.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.dim() != 1 or lengths.device.type != "cpu" or lengths.dtype is not _dtype.int64:
+        raise RuntimeError(
+            "'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{lengths.dim()}D {lengths.device.type} {lengths.dtype.scalar_name} tensor"
+        )
+    time, batch = input.size(0), input.size(1)
+    counts = np.asarray(lengths.tolist(), np.int64)
+    if len(counts) != batch:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} "
+            f"(batch_size={batch})"
+        )
+    if counts[-1] <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
+            "that is <= 0"
+        )
+    if (np.diff(counts) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+            "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
+            "sidestep this requirement if you do not need ONNX exportability."
+        )
+    if counts[0] > time:
+        raise RuntimeError(f"a sequence of length {counts[0]} in {time} time steps")
+    batch_sizes = (np.arange(counts[0])[:, None] < counts).sum(1)
+    positions = _index(_steps_of(batch_sizes, batch), input)
+    data = input.reshape(time * batch, *input.shape[2:]).index_select(0, positions)
+    return data, torch.tensor(batch_sizes)
+
+
+def _pad_packed_sequence(data: Tensor, batch_sizes: Tensor, batch_first: bool, padding_value: float,
+                         total_length: int) -> tuple[Tensor, Tensor]:
+    """What is packed as padded sequences in the same order, and their lengths."""
+    sizes = np.asarray(batch_sizes.tolist(), np.int64)
+    time = len(sizes)
+    if total_length > 0:
+        if total_length < time:
+            raise RuntimeError(
+                "Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {time}"
+            )
+        time = total_length
+    batch = int(sizes[0])
+    positions = _index(_steps_of(sizes, batch), data)
+    padded = torch.full(
+        (time * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
+    )
+    padded = padded.index_copy(0, positions, data).view(time, batch, *data.shape[1:])
+    lengths = torch.tensor((sizes[:, None] > np.arange(batch)).sum(0))
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def batch_of(batch_sizes: Tensor) -> int:
+    """How many sequences are packed. Traces, which have it computed, ask by this name."""
+    return int(batch_sizes[0])
+
+
 def pack_padded_sequence(input: Tensor, lengths: Tensor | list[int], batch_first: bool = False,
                          enforce_sorted: bool = True) -> PackedSequence:
     """Packs padded sequences (``torch.nn.utils.rnn.pack_padded_sequence``).
@@ -172,39 +236,8 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | list[int], batch_first
         lengths, sorted_indices = torch.sort(lengths, descending=True)
         sorted_indices = sorted_indices.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
-    if batch_first:
-        input = input.transpose(0, 1)
-    if input.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
-    if lengths.dim() != 1 or lengths.device.type != "cpu":
-        raise RuntimeError(
-            "'lengths' argument should be a 1D CPU int64 tensor, but got "
-            f"{lengths.dim()}D {lengths.device.type} Long tensor"
-        )
-    time, batch = input.size(0), input.size(1)
-    counts = np.asarray(lengths.tolist(), np.int64)
-    if len(counts) != batch:
-        raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} "
-            f"(batch_size={batch})"
-        )
-    if counts[-1] <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
-            "that is <= 0"
-        )
-    if (np.diff(counts) > 0).any():
-        raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
-            "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
-            "sidestep this requirement if you do not need ONNX exportability."
-        )
-    if counts[0] > time:
-        raise RuntimeError(f"a sequence of length {counts[0]} in {time} time steps")
-    batch_sizes = (np.arange(counts[0])[:, None] < counts).sum(1)
-    positions = _index(_steps_of(batch_sizes, batch), input)
-    data = input.reshape(time * batch, *input.shape[2:]).index_select(0, positions)
-    return PackedSequence(data, torch.tensor(batch_sizes), sorted_indices, None)
+    data, batch_sizes = _pack_padded_sequence(input, lengths, batch_first)
+    return PackedSequence(data, batch_sizes, sorted_indices, None)
 
 
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
@@ -222,24 +255,15 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
     Raises:
         ValueError: if ``total_length`` is too short.
     """
-    batch_sizes = np.asarray(sequence.batch_sizes.tolist(), np.int64)
-    time = len(batch_sizes)
-    if total_length is not None:
-        if total_length < time:
-            raise ValueError(
-                "Expected total_length to be at least the length of the longest sequence in "
-                f"input, but got total_length={total_length} and max sequence length being {time}"
-            )
-        time = total_length
-    batch, data = int(batch_sizes[0]), sequence.data
-    positions = _index(_steps_of(batch_sizes, batch), data)
-    padded = torch.full(
-        (time * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
+    longest = sequence.batch_sizes.size(0)
+    if total_length is not None and total_length < longest:
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in "
+            f"input, but got total_length={total_length} and max sequence length being {longest}"
+        )
+    padded, lengths = _pad_packed_sequence(
+        sequence.data, sequence.batch_sizes, batch_first, padding_value, longest if total_length is None else total_length
     )
-    padded = padded.index_copy(0, positions, data).view(time, batch, *data.shape[1:])
-    lengths = torch.tensor((batch_sizes[:, None] > np.arange(batch)).sum(0))
-    if batch_first:
-        padded = padded.transpose(0, 1)
     order = sequence.unsorted_indices
     if order is None:
         return padded, lengths

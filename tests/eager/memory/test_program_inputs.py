@@ -103,7 +103,7 @@ def test_copies_are_let_go_before_steps_are_tried_again(monkeypatch):
             break
         tried.append(x)
     seen, copies = [], []
-    for_program, compile_code = program.for_program, program.compile_code
+    for_program, compile_code = program_inputs.for_program, program.compile_code
 
     def noting(array):
         copy = for_program(array)
@@ -121,7 +121,7 @@ def test_copies_are_let_go_before_steps_are_tried_again(monkeypatch):
         free(), seen.append([copy() is None for copy in copies])
 
     free = host_memory.free_memory.give_all_back
-    monkeypatch.setattr(program, "for_program", noting)
+    monkeypatch.setattr(program_inputs, "for_program", noting)
     monkeypatch.setattr(program, "compile_code", failing)
     monkeypatch.setattr(program, "_prefers_steps", lambda *_: False)
     monkeypatch.setattr(program.donation, "prepare", lambda function, kept, given, *_: given)

@@ -48,7 +48,8 @@ from .source_notes import described, note_call, operands_of
 
 __all__ = ["Recorder"]
 
-_OF_CELLS = ("quantized_gru", "quantized_lstm")  # functions of packed cells
+# Functions that are one op each, whatever they are made of here.
+_WHOLE = ("quantized_gru", "quantized_lstm", "_pack_padded_sequence", "_pad_packed_sequence")
 
 
 class _Stored(TorchFunctionMode):
@@ -177,25 +178,25 @@ class Recorder(metaclass=_PerThread):
             result = (lowered or function)(*args, **kwargs)
             self.check_known(name, result, args)
             return result
-        self.depth += 1
-        try:
-            result = function(*plain(args), **plain(kwargs))
-        finally:
-            self.depth -= 1
+        result = self.plainly(function, *args, **kwargs)
         if has_tensor(result):
             place = self.noted(kind, name, operands_of(self, (*args, *kwargs.values())))
             self.record(lowered, result, args, place)
         return result
 
+    def plainly(self, function, *args, **kwargs):
+        """What a call gives of which nothing is recorded."""
+        self.depth += 1
+        try:
+            return function(*plain(args), **plain(kwargs))
+        finally:
+            self.depth -= 1
+
     def operation(self, op, function, args, kwargs):
         """Makes a call that is an op of TorchScript as it is written, and records it."""
         if self.depth or not self.active:
             return function(*args, **kwargs)
-        self.depth += 1
-        try:
-            result = function(*plain(args), **plain(kwargs))
-        finally:
-            self.depth -= 1
+        result = self.plainly(function, *args, **kwargs)
         if has_tensor(result):
             place = self.noted("", op.rpartition("::")[2], operands_of(self, args))
             self.record((op, list(args), kwargs), result, (), place)
@@ -250,11 +251,7 @@ class Recorder(metaclass=_PerThread):
         """``x[index]``, as views and lookups."""
         if self.depth or not self.active:
             return function(x, index)
-        self.depth += 1
-        try:
-            result = function(x, plain(index))
-        finally:
-            self.depth -= 1
+        result = self.plainly(function, x, index)
         before = len(self.frame.items)
         place = self.noted("", "getitem", operands_of(self, (x,)))
         found = self._viewed(x, index)
@@ -398,8 +395,13 @@ class Recorder(metaclass=_PerThread):
         self.interception.methods(_methods())
         self.interception.place(Module, "__call__", _module_call(original(Module.__call__)))
         self.interception.place(QuantizedOperator, "__call__", _operator_call(original(QuantizedOperator.__call__)))
-        for name in _OF_CELLS:
-            self.interception.place(vars(torch), name, _cells_call(name, original(getattr(torch, name))))
+        sequences = vars(torch.nn.utils.rnn)
+        for name in _WHOLE:
+            function = _whole_call(name, original(getattr(torch, name)))
+            for holder in (vars(torch), sequences):
+                if name in holder:
+                    self.interception.place(holder, name, function)
+        self.interception.place(sequences, "batch_of", _batch_of(original(sequences["batch_of"])))
         self.mode = _Stored(self)
         self.mode.__enter__()
         self.active = True
@@ -499,9 +501,7 @@ def _operator_call(function):
     return __call__
 
 
-def _cells_call(name, function):
-    """A function of packed cells: one op, whatever it is made of here."""
-
+def _whole_call(name, function):
     @functools.wraps(function)
     def call(*args, **kwargs):
         recorder = Recorder.current
@@ -510,6 +510,19 @@ def _cells_call(name, function):
         return recorder.operation(name, function, args, kwargs)
 
     return call
+
+
+def _batch_of(function):
+    """How many sequences are packed: the program computes it, as it does sizes."""
+
+    def batch_of(batch_sizes):
+        recorder = Recorder.current
+        if recorder is None or recorder.depth or not recorder.active:
+            return function(batch_sizes)
+        number = recorder.plainly(function, batch_sizes)
+        return recorder.number("Int", [batch_sizes[0]], number)
+
+    return batch_of
 
 
 def _warned(name, text):
@@ -578,11 +591,7 @@ def _property(op, attribute):
         recorder = Recorder.current
         if recorder is None or recorder.depth or not recorder.active:
             return attribute.fget(t)
-        recorder.depth += 1
-        try:
-            result = attribute.fget(t)
-        finally:
-            recorder.depth -= 1
+        result = recorder.plainly(attribute.fget, t)
         if isinstance(result, TensorBase):
             recorder.record((op, [t], {}), result)
         return result

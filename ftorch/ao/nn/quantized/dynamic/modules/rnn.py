@@ -8,6 +8,7 @@ import warnings
 import ftorch as torch
 from ftorch import nn
 from ftorch.ao.nn.quantized.modules.utils import _quantize_weight
+from ftorch.nn.utils import rnn as _sequences
 from ftorch.nn.utils.rnn import PackedSequence
 
 __all__ = [
@@ -146,7 +147,7 @@ class RNNBase(torch.nn.Module):
 
     def get_expected_hidden_size(self, input, batch_sizes):
         """The sizes of a state for an input, or for packed data whose batch sizes are given."""
-        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
+        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else _sequences.batch_of(batch_sizes)
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.hidden_size
 
     check_hidden_size, check_forward_args = nn.RNNBase.check_hidden_size, nn.RNNBase.check_forward_args
@@ -271,7 +272,7 @@ class LSTM(RNNBase):
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
             data, sizes, sorted_indices, unsorted_indices = input
-            out, hidden = self._run(data, hx, sizes, int(sizes[0]), sorted_indices)
+            out, hidden = self._run(data, hx, sizes, _sequences.batch_of(sizes), sorted_indices)
             packed = PackedSequence(out, sizes, sorted_indices, unsorted_indices)
             return packed, self.permute_hidden(hidden, unsorted_indices)
         return self._run(input, hx, None, input.size(0 if self.batch_first else 1), None)
@@ -312,7 +313,7 @@ class GRU(RNNBase):
     def forward(self, input, hx=None):
         if isinstance(input, PackedSequence):
             data, sizes, sorted_indices, unsorted_indices = input
-            out, hidden = self._run(data, hx, sizes, int(sizes[0]), sorted_indices)
+            out, hidden = self._run(data, hx, sizes, _sequences.batch_of(sizes), sorted_indices)
             hidden = self.permute_hidden(hidden, unsorted_indices)
             return PackedSequence(out, sizes, sorted_indices, unsorted_indices), hidden
         return self._run(input, hx, None, input.size(0 if self.batch_first else 1), None)
