@@ -8,6 +8,7 @@ order of the kernels that PyTorch uses: FBGEMM's for linear layers, oneDNN's for
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 
@@ -307,7 +308,7 @@ def conv_prepack(dims, transpose=False):
         dilation, groups = rest[-2:]
         if weight.dim() != dims + 2:
             raise RuntimeError(f"Weights are expected to have {dims + 2} dimensions")
-        if transpose and isinstance(weight._quantizer, q.PerChannel):
+        if transpose and isinstance(weight._quantizer, q.PerChannel) and engine() != "qnnpack":
             raise RuntimeError("Per Channel Quantization is currently disabled for transposed conv")
         _refuse_points(weight, "qconv_prepack")
         return cls(weight, bias, stride, padding, dilation, groups, transpose, output_padding)
@@ -346,6 +347,18 @@ def _finish_fbgemm(total, both, multiplier, bias, zero_point, relu, axis):
         else:
             x = x + bias * float(np.float32(1) / both)
     x = torch.round(x * _channels(multiplier, x.dim(), axis)) + zero_point
+    return q.clipped(torch.clamp(x, min=zero_point) if relu else x, _dtype.quint8)
+
+
+def _finish_qnnpack(total, both, multiplier, bias, zero_point, relu, axis):
+    """Integers of a sum of products: QNNPACK adds the bias as an integer of the sum's own unit."""
+    x = total.to(_dtype.int32)
+    if bias is not None:
+        shape = [1] * x.dim()
+        shape[axis] = -1
+        unit = 1 / _channels(both, x.dim(), axis) if np.ndim(both) else float(np.float32(1) / both)
+        x = x + q.clipped(torch.round(bias.detach().reshape(shape) * unit), _dtype.qint32)
+    x = torch.round(x.to(_dtype.float32) * _channels(multiplier, x.dim(), axis)) + zero_point
     return q.clipped(torch.clamp(x, min=zero_point) if relu else x, _dtype.quint8)
 
 
@@ -393,7 +406,8 @@ def linear(X, W_prepack, scale, zero_point, relu=False):
     if engine() == "onednn":
         ints = _finish_onednn(total, (both,), scale, W_prepack.bias, zero_point, relu, -1)
     else:
-        ints = _finish_fbgemm(total, both, multiplier, W_prepack.bias, zero_point, relu, -1)
+        finish = _finish_qnnpack if engine() == "qnnpack" else _finish_fbgemm
+        ints = finish(total, both, multiplier, W_prepack.bias, zero_point, relu, -1)
     return build(ints, q.PerTensor(scale, zero_point))
 
 
@@ -492,6 +506,31 @@ def _conv_sums(levels, packed, dims):
     return getattr(functional, _SPATIAL[dims])(levels, weight, None, stride, padding, dilation, packed._groups)
 
 
+def _convolved_sizes(qx, packed, dims):
+    """The sizes of a convolution's result. Engines refuse empty ones in their own words; oneDNN's kernels make them."""
+    weight, transpose, found = packed.weight, packed._transpose, []
+    given = [v[-dims:] for v in (packed._stride, packed._padding, packed._dilation, packed._output_padding)]
+    for i, (size, kernel, stride, padding, dilation, extra) in enumerate(zip(qx.shape[2:], weight.shape[-dims:], *given)):
+        if transpose:
+            found.append((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
+            if found[-1] <= 0:
+                raise RuntimeError(
+                    f"Output dimension is zero for {i + (dims == 1)} axis; kernel: {kernel}, stride: {stride}, input padding: "
+                    f"{padding}, output padding: {extra}, dilation: {dilation}")
+        else:
+            found.append(math.trunc((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1)
+    channels = weight.shape[1] * packed._groups if transpose else weight.shape[0]
+    if min(found) <= 0 and engine() in ("fbgemm", "qnnpack") or min(found) < 0:
+        count = max(dims, 2)  # those over one dimension are run over two
+        if engine() == "qnnpack":
+            raise RuntimeError(f"quantized::conv{count}d (qnnpack): each dimension of output tensor should be greater than 0.")
+        if engine() == "fbgemm":
+            raise RuntimeError(f"[QConv{count}D] each dimension of output tensor should be greater than 0")
+        sizes = [qx.shape[0], channels, *[1] * (count - dims), *found]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {next(n for n in found if n < 0)}: {sizes}")
+    return qx.shape[0], channels, *found
+
+
 def conv(dims, relu=False, accumulates=False):
     """The convolution over ``dims`` dimensions: with `relu`, with a tensor that is added."""
     name = _SPATIAL[dims]
@@ -504,6 +543,9 @@ def conv(dims, relu=False, accumulates=False):
         if qx.dim() != dims + 2:
             raise RuntimeError(f"{name}: expected {dims + 2}-dimensional input, got {qx.dim()}")
         packed = packed.over(dims)
+        sizes = _convolved_sizes(qx, packed, dims)
+        if 0 in sizes:
+            return build(integers(qx).new_zeros(sizes), q.PerTensor(scale, zero_point))
         total = _conv_sums(qx._quantizer.shifted(integers(qx)), packed, dims)
         both, multiplier = _multipliers(qx._quantizer.scale, packed._operand[1], scale)
         if accumulated is not None:
@@ -512,7 +554,8 @@ def conv(dims, relu=False, accumulates=False):
             factors = np.float32(qx._quantizer.scale), packed._operand[1]
             ints = _finish_onednn(total, factors, scale, packed._bias, zero_point, relu, 1)
         else:
-            ints = _finish_fbgemm(total, both, multiplier, packed._bias, zero_point, relu, 1)
+            finish = _finish_qnnpack if engine() == "qnnpack" else _finish_fbgemm
+            ints = finish(total, both, multiplier, packed._bias, zero_point, relu, 1)
         return build(channels_last(ints), q.PerTensor(scale, zero_point))
 
     return run
