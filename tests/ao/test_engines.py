@@ -40,7 +40,7 @@ def test_biases_are_rounded_as_by_the_engine(engine, kind):
         own = []
         transposed = "Transpose" in kind
         for by_channel in (False, True):
-            # under x86 and onednn PyTorch's transposed convolutions compute something else, by channel only qnnpack's take weights
+            # Transposed ones of PyTorch compute something else under x86 and onednn; scales for channels are only qnnpack's.
             if transposed and (engine in ("x86", "onednn") or by_channel and engine != "qnnpack"):
                 continue
             if kind == "Linear":
