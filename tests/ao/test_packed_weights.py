@@ -1,5 +1,5 @@
-"""What packed weights keep, what layers make of them under each engine, bags of embeddings, and movements of tensors with a scale
-for each channel are PyTorch's."""
+"""What packed weights keep, what layers make of them under each engine, bags of embeddings, and movements of tensors with a
+scale for each channel are PyTorch's."""
 
 import numpy as np
 import pytest
