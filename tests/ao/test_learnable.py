@@ -84,3 +84,33 @@ def test_zero_points_that_are_no_integers(per_channel, kind):
     np.testing.assert_allclose(found[0].numpy(), expected[0].numpy(), rtol=1e-6)
     np.testing.assert_array_equal(found[1].numpy(), expected[1].numpy())
     assert found[2] == expected[2]
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("point", [0.0, 1.0, 3.0, 2.5, 1.3, -0.5, -1.0, -2.5, 50.0])
+@pytest.mark.parametrize("limits", [(0, 127), (-8, 7), (-20, 0)])
+def test_numbers_between_two_levels(per_channel, point, limits):
+    """Forward kernels round before they add the zero point, gradients behind; of one scale these round it in another way."""
+    def program(torch):
+        x = ((torch.arange(60) - 20) * 0.05).reshape(3, 20).requires_grad_()
+        scale = torch.tensor([0.1, 0.2, 0.1][: 3 if per_channel else 1], requires_grad=True)
+        zero_point = torch.tensor([point, 1.0, 2.0][: 3 if per_channel else 1], requires_grad=True)
+        name = f"_fake_quantize_learnable_per_{'channel' if per_channel else 'tensor'}_affine"
+        y = getattr(torch, name)(x, scale, zero_point, *[0] * per_channel, *limits, 0.7)
+        (y * torch.arange(60).reshape(3, 20)).sum().backward()
+        return y, x.grad, scale.grad, zero_point.grad
+
+    _both(program)
+
+
+def test_gradients_want_zero_among_the_levels():
+    def words(torch, per_channel):
+        scale, zero_point = torch.tensor([0.1], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+        name = f"_fake_quantize_learnable_per_{'channel' if per_channel else 'tensor'}_affine"
+        y = getattr(torch, name)(torch.ones(1, 3), scale, zero_point, *[0] * per_channel, 1, 20)
+        with pytest.raises(RuntimeError) as caught:
+            y.sum().backward()
+        return str(caught.value)
+
+    for per_channel in (False, True):
+        assert words(ftorch, per_channel) == words(reference, per_channel)

@@ -6,18 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
+from .._common import fused_multiply_add
 from .quantization import _along, _check, _quantized
 
 
 def _nudged(zero_point, quant_min, quant_max):
-    return jnp.clip(jnp.round(zero_point), quant_min, quant_max)
+    """Zero points as levels: integers, which are added to what is rounded."""
+    return jnp.clip(jnp.round(zero_point), quant_min, quant_max).astype(np.int32)
 
 
-def _slopes(grad, self, scale, zero_point, quant_min, quant_max, grad_factor):
-    """The gradients of the numbers, and of the scale and the zero point for each of them."""
-    nudged = _nudged(zero_point, quant_min, quant_max)
+def _slopes(grad, self, scale, nudged, quant_min, quant_max, grad_factor):
+    """The gradients of the numbers, and of the scale and the zero point for each of them; levels are rounded with the zero
+    point, as PyTorch's gradients do it and its forward kernels do not."""
     inverse = 1 / scale
-    levels = jnp.round(nudged + self * inverse)
+    levels = jnp.round(fused_multiply_add(self, inverse, nudged.astype(self.dtype)))
     fits = jnp.abs(levels) < 2.0**63  # into an integer; the least is what does not
     low, high = ~fits | (levels < quant_min), fits & (levels > quant_max)
     kept = ~(low | high)
@@ -42,9 +44,12 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max, grad_factor):
 
 @per_tensor.derivative
 def _(grad, self, scale, zero_point, quant_min, quant_max, grad_factor):
-    x, by_scale, by_point = _slopes(
-        grad, self, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max, grad_factor
-    )
+    if not quant_min <= 0 <= quant_max:
+        raise RuntimeError("`quant_min` should be less than or         equal to `quant_max`, and the quantization range should "
+                           "include 0.")
+    raised = jnp.clip(zero_point.reshape(()) + 0.5, quant_min, quant_max)
+    point = jnp.trunc(raised).astype(np.int32)  # not the forward kernel's: of -1. it is 0, as in PyTorch
+    x, by_scale, by_point = _slopes(grad, self, scale.reshape(()), point, quant_min, quant_max, grad_factor)
     return x, jnp.sum(by_scale).reshape(scale.shape), jnp.sum(by_point).reshape(zero_point.shape)
 
 
@@ -59,8 +64,9 @@ def per_channel(self, scale, zero_point, axis, quant_min, quant_max, grad_factor
 
 @per_channel.derivative
 def _(grad, self, scale, zero_point, axis, quant_min, quant_max, grad_factor):
+    if not quant_min <= 0 <= quant_max:
+        raise RuntimeError("Expecting `quant_min` <= 0 and `quant_max` >= 0")
     others = tuple(d for d in range(self.ndim) if d != axis % self.ndim)
-    x, by_scale, by_point = _slopes(
-        grad, self, _along(self, scale, axis), _along(self, zero_point, axis), quant_min, quant_max, grad_factor
-    )
+    point = _along(self, _nudged(zero_point, quant_min, quant_max), axis)
+    x, by_scale, by_point = _slopes(grad, self, _along(self, scale, axis), point, quant_min, quant_max, grad_factor)
     return x, jnp.sum(by_scale, others), jnp.sum(by_point, others)

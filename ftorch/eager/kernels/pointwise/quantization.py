@@ -133,3 +133,54 @@ def _(grad, self, scale, zero_point, axis, quant_min, quant_max):
 def _(zero_point, quant_min, quant_max):
     if quant_min <= quant_max and zero_point.ndim == 1:
         _check_zero_point(zero_point, quant_min, quant_max)
+
+
+# --- the same with what the gradient needs: where nothing is clipped -------------------------
+
+
+def _with_mask(x, output, scale, zero_point, quant_min, quant_max):
+    levels, _ = _levels(x, scale, zero_point)
+    return output, (levels >= quant_min) & (levels <= quant_max)
+
+
+@op("fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) "
+    "-> (Tensor output, Tensor mask)", forms="", layout="preserve")
+def masked_per_tensor(self, scale, zero_point, quant_min, quant_max):
+    output = fake_quantize_per_tensor_affine.kernel(self, scale, zero_point, quant_min, quant_max)
+    return _with_mask(self, output, scale, zero_point, quant_min, quant_max)
+
+
+@op("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
+    "Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)", layout="preserve")
+def masked_by_tensors(self, scale, zero_point, fake_quant_enabled, quant_min, quant_max):
+    output = per_tensor_by_tensors.kernel(self, scale, zero_point, quant_min, quant_max)
+    output, mask = _with_mask(self, output, scale.reshape(()), _whole(zero_point), quant_min, quant_max)
+    is_on = fake_quant_enabled.reshape(()) != 0
+    return jnp.where(is_on, output, self), mask | ~is_on
+
+
+@op("fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, "
+    "int quant_max) -> (Tensor output, Tensor mask)", forms="", layout="preserve")
+def masked_per_channel(self, scale, zero_point, axis, quant_min, quant_max):
+    output = fake_quantize_per_channel_affine.kernel(self, scale, zero_point, axis, quant_min, quant_max)
+    scale, zero_point = _along(self, scale, axis), _along(self, zero_point, axis)
+    return _with_mask(self, output, scale, zero_point, quant_min, quant_max)
+
+
+def _through_mask(grad, mask):
+    return jnp.where(mask, grad[0], jnp.zeros_like(grad[0]))
+
+
+@masked_per_tensor.derivative
+def _(grad, *, result):
+    return _through_mask(grad, result[1])
+
+
+@masked_by_tensors.derivative
+def _(grad, *, result):
+    return _through_mask(grad, result[1]), None, None, None
+
+
+@masked_per_channel.derivative
+def _(grad, *, result):
+    return _through_mask(grad, result[1]), None, None
