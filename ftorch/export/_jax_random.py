@@ -85,6 +85,28 @@ def _new(key, node, name, shape, sampler, args, **_):
     raise RuntimeError(f"torch.{name} has no form in StableHLO")
 
 
+@_random("rand")
+def _rand(key, node, size, **_):
+    return _uniform(key, tuple(size), _dtype(node))
+
+
+@_random("randn")
+def _randn(key, node, size, **_):
+    return _normal(key, tuple(size), _dtype(node))
+
+
+@_random("randint")
+def _randint(key, node, *bounds_and_size, **_):
+    *bounds, size = bounds_and_size
+    low, high = (0, *bounds)[-2:]
+    return jax.random.randint(key, tuple(size), low, high, jnp.int64).astype(_dtype(node))
+
+
+@_random("randperm")
+def _randperm(key, node, n, **_):
+    return jax.random.permutation(key, n).astype(_dtype(node))
+
+
 @_random("rand_like")
 def _rand_like(key, node, x, **_):
     return _uniform(key, x.shape, _dtype(node))
@@ -116,9 +138,9 @@ def _kept(key, node, x, p):
     return _bernoulli(key, node, x, 1 - p)
 
 
-@_random("_normal_by_element")
-def _normal_by_element(key, node, mean, std, generator=None):
-    shape = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(std))
+@_random("normal _normal_by_element")
+def _normal_by_element(key, node, mean, std=1.0, size=None, **_):
+    shape = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(std)) if size is None else tuple(size)
     return _normal(key, shape, _dtype(node)) * std + mean
 
 

@@ -186,6 +186,43 @@ def _bernoulli(given):
     return ops.aten.bernoulli.p, (given["input"], given["p"]), {}
 
 
+def _rrelu(given):
+    if given.get("generator") is not None:
+        return None
+    args = [given[k] for k in ("lower", "upper", "training")]
+    for default in (False, 1 / 3, 1 / 8):
+        if not args or args[-1] != default:
+            break
+        args.pop()
+    return getattr(ops.aten, "rrelu_" if given.get("inplace") else "rrelu").default, (given["input"], *args), {}
+
+
+def _normal(given):
+    if given["generator"] is not None:
+        return None
+    mean, std, size = given["mean"], given["std"], given["size"]
+    kinds = ["Tensor" if isinstance(value, TensorBase) else "float" for value in (mean, std)]
+    if size is None:
+        last = () if not isinstance(std, TensorBase) and std == 1 else (std,)
+        return getattr(ops.aten.normal, "_".join(kinds)), (mean, *last), {}
+    if "Tensor" in kinds:
+        return None
+    options = {**_options(given, ("dtype",)), "device": given["device"] or get_default_device(), "pin_memory": False}
+    return ops.aten.normal.float_float, (float(mean), float(std), [int(n) for n in size]), options
+
+
+def _by_element(name):
+    """Random numbers by the parameters of each element."""
+
+    def rule(given):
+        if given["generator"] is not None:
+            return None
+        operands = [value for key, value in given.items() if key not in ("generator", "out")]
+        return getattr(ops.aten, name).default, tuple(operands), {}
+
+    return rule
+
+
 def _multinomial(given):
     if given["generator"] is not None:
         return None
@@ -248,6 +285,9 @@ _TABLE.update(
         "arange": _arange,
         "bernoulli": _bernoulli,
         "multinomial": _multinomial,
+        "normal": _normal,
+        "rrelu": _rrelu,
+        **{n: _by_element(n) for n in ("poisson", "binomial", "_standard_gamma", "_sample_dirichlet")},
         "einsum": _einsum,
         "embedding": _embedding,
         "eye": _eye,
@@ -260,7 +300,7 @@ _TABLE.update(
 )
 
 CREATING = frozenset(
-    "zeros ones empty full arange eye linspace rand randn randint randperm".split()
+    "zeros ones empty full arange eye linspace rand randn randint randperm normal".split()
 )
 
 
@@ -287,7 +327,7 @@ def leaf(function, args, kwargs):
     found = rule(given)
     if found is None:
         return None
-    if name in CREATING:
+    if name in CREATING and name != "normal":  # whose options say it
         place = {k: v for k, v in found[2].items() if k != "device"}
         return *found[:2], {**place, "device": found[2].get("device") or get_default_device(), "pin_memory": False}
     if name.startswith("new_") or name.endswith("_like"):

@@ -24,6 +24,7 @@ from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
 from ..eager.tensor import TensorBase, modes
 from ..eager.transforms.functional_call import swapped
+from ..fx.experimental._aten_random import filling, overload_of
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
 from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from ..fx.graph import Graph
@@ -360,11 +361,11 @@ class ExportLevel(TraceLevel):
         packet = getattr(ops.aten, name, None)
         if packet is None or kind == FILL:
             if packet is None:
-                return super().random(kind, function, args, kwargs)
+                found = overload_of(name, args, kwargs)
+                return super().random(kind, function, args, kwargs) if found is None else self.whole(*found)
             target = args[0]
-            node = self.graph.call_function(
-                packet.default, self.arguments(tuple(args)), dict(self.arguments(kwargs)), name=name
-            )
+            overload, shown, named = filling(name, args, kwargs) or (packet.default, tuple(args), kwargs)
+            node = self.graph.call_function(overload, self.arguments(shown), dict(self.arguments(named)), name=name)
             with self.below():
                 function(*self._inner(args), **kwargs)
             if isinstance(target, Traced):

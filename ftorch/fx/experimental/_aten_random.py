@@ -41,6 +41,12 @@ def overload_of(name, args, kwargs):
     return None
 
 
+# Of methods that fill their tensor, what numbers are where none are given.
+_DEFAULTS = {
+    "uniform_": (0, 1), "normal_": (0, 1), "exponential_": (1,), "cauchy_": (0, 1), "log_normal_": (1, 2), "bernoulli_": (0.5,),
+}
+
+
 def filling(name, args, kwargs):
     """The same of a method that fills its tensor; None where a generator is given."""
     given = {key: value for key, value in kwargs.items() if value is not None}
@@ -49,7 +55,15 @@ def filling(name, args, kwargs):
         return None
     if name == "random_":  # `aten.random_.from` cannot be written in Python (PyTorch's graphs with it fail)
         return None if len(args) == 3 else (getattr(packet, ("default", "to")[len(args) - 1]), args, given)
-    return packet.default, (args[0], *(float(a) if isinstance(a, int) else a for a in args[1:])), given
+    numbers, defaults = list(args[1:]), _DEFAULTS.get(name, ())
+    overload = packet.default
+    if name == "bernoulli_":
+        overload = packet.Tensor if any(isinstance(a, TensorBase) for a in numbers) else packet.float
+    while 0 < len(numbers) <= len(defaults) and not isinstance(numbers[-1], TensorBase) and (
+        numbers[-1] == defaults[len(numbers) - 1]
+    ):
+        numbers.pop()
+    return overload, (args[0], *(float(a) if isinstance(a, int) else a for a in numbers)), given
 
 
 def _created(aten, args, given):
