@@ -10,6 +10,7 @@ import functools
 import inspect
 
 from .._ops import OpOverload, ops
+from ..eager.core import api as torch
 from ..eager.core.device import get_default_device
 from ..eager.core.public_functions import python_of
 from ..eager.tensor import TensorBase
@@ -160,6 +161,32 @@ def _embedding(given):
     while args and args[-1] in (False, -1) and args[-1] is not True:
         args.pop()
     return ops.aten.embedding.default, (weight, given["input"], *args), {}
+
+
+_MODES = ("sum", "mean", "max")
+
+
+def embedding_bag(whole, function, args, kwargs):
+    """The same (see `leaf`) of bags of embeddings, whose overload has four results.
+
+    Bags of one length get the offsets that they have.
+    """
+    try:
+        given = _bound(function, args, kwargs)
+    except TypeError:
+        return None
+    weight, indices, offsets, terms = (given[k] for k in ("weight", "input", "offsets", "per_sample_weights"))
+    if given["max_norm"] is not None or given["mode"] not in _MODES or indices.is_floating_point():
+        return None
+    if (indices.dim(), offsets is None) not in ((1, False), (2, True)):
+        return None  # an error
+    last = given["include_last_offset"]
+    if offsets is None:
+        offsets = torch.arange(0, indices.numel(), indices.size(1), dtype=indices.dtype, device=indices.device)
+        last = False
+        indices, terms = (None if t is None else whole(ops.aten.reshape.default, (t, [-1]), {}) for t in (indices, terms))
+    values = weight, indices, offsets, given["scale_grad_by_freq"], _MODES.index(given["mode"]), given["sparse"], terms, last
+    return ops.aten.embedding_bag.padding_idx, (*values, given["padding_idx"]), {}
 
 
 def _interpolate(given):

@@ -295,11 +295,11 @@ class ExportLevel(TraceLevel):
         leaves = pytree.tree_leaves((args, kwargs))
         if not self._is_own(leaves) and function.__name__ not in _leaves.CREATING:
             return NotImplemented
-        found = _leaves.leaf(function, args, kwargs)
+        bags = function.__name__ == "embedding_bag"
+        found = _leaves.embedding_bag(self.whole, function, args, kwargs) if bags else _leaves.leaf(function, args, kwargs)
         if found is None:
             return NotImplemented
-        overload, args, kwargs = found
-        return self.whole(overload, args, kwargs)
+        return self.whole(*found)[0] if bags else self.whole(*found)
 
     def whole(self, overload, args, kwargs):
         """Calls an overload and records it as one node."""
@@ -359,19 +359,17 @@ class ExportLevel(TraceLevel):
     def random(self, kind, function, args, kwargs):
         name = function.__name__
         packet = getattr(ops.aten, name, None)
-        if packet is None or kind == FILL:
-            if packet is None:
-                found = overload_of(name, args, kwargs)
-                return super().random(kind, function, args, kwargs) if found is None else self.whole(*found)
-            target = args[0]
+        if packet is None:
+            found = overload_of(name, args, kwargs)
+            return super().random(kind, function, args, kwargs) if found is None else self.whole(*found)
+        if kind == FILL:
             overload, shown, named = filling(name, args, kwargs) or (packet.default, tuple(args), kwargs)
             node = self.graph.call_function(overload, self.arguments(shown), dict(self.arguments(named)), name=name)
             with self.below():
                 function(*self._inner(args), **kwargs)
-            if isinstance(target, Traced):
-                target._node = node
-                node.meta["val"] = fake_like(target._inner)
-            return target
+            if isinstance(args[0], Traced):
+                args[0]._node, node.meta["val"] = node, fake_like(args[0]._inner)
+            return args[0]
         return self.whole(packet.default, args, kwargs)
 
     def detach(self, t):

@@ -27,6 +27,24 @@ def _linear(g, x, weight, bias=None):
     return out if bias is None else g.op("Add", out, bias)
 
 
+@translation("_linear_dynamic_int8")
+def _linear_dynamic_int8(g, x, weight, packed, sums, scales, bias, reduce_range):
+    """The range of the input, its bytes, the product of integers, both scales."""
+    largest, nothing = g.number(127 if reduce_range else 255, dtypes.float32).name, g.number(0, dtypes.float32).name
+    low = g.raw("Min", g.raw("ReduceMin", x.name, keepdims=0), nothing)
+    high = g.raw("Max", g.raw("ReduceMax", x.name, keepdims=0), nothing)
+    scale = g.raw("Div", g.raw("Sub", high, low), largest)
+    scale = g.raw("Where", g.raw("Equal", scale, nothing), g.number(0.1, dtypes.float32).name, scale)
+    point = g.raw("Round", g.raw("Clip", g.raw("Neg", g.raw("Div", low, scale)), nothing, largest))
+    point = g.raw("Cast", point, to=2)  # uint8
+    levels = g.raw("QuantizeLinear", x.name, scale, point)
+    columns = g.transpose(g.squeeze(weight, [0]), [1, 0])
+    total = g.raw("Cast", g.raw("MatMulInteger", levels, columns.name, point), to=1)
+    factor = g.raw("Mul", g.squeeze(scales, [0]).name, scale)
+    out = Value(g.raw("Mul", total, factor), tuple(g.result.shape), dtypes.float32)
+    return out if bias is None else g.op("Add", out, g.squeeze(bias, [0]))
+
+
 @translation("matmul mm bmm mv dot")
 def _matmul(g, x, y):
     return g.op("MatMul", x, y, shape=g.result.shape)

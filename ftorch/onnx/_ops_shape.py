@@ -210,6 +210,39 @@ def _embedding(g, weight, index, *args):
     return g.op("Gather", weight, index, shape=g.result.shape, axis=0)
 
 
+@translation("embedding_bag")
+def _embedding_bag(g, weight, indices, offsets, scale_grad=False, mode=0, sparse=False, terms=None, last=False, padding=None):
+    rows = g.op("Gather", weight, indices, axis=0)
+    count = g.slice(offsets, 0, 0, -1) if last else offsets
+    # (bags, indices): whether an index is in a bag, behind its start and before the next one's
+    places = g.raw("Range", g.array(np.int64(0)), g.raw("Squeeze", g.shape_of(indices)), g.array(np.int64(1)))
+    starts = g.raw("Unsqueeze", g.cast(count, dtypes.int64).name, g.ints([1]))
+    begun = g.raw("Cast", g.raw("GreaterOrEqual", places, starts), to=7)
+    bags = g.raw("Sub", g.raw("ReduceSum", begun, g.ints([0]), keepdims=1), g.array(np.int64(1)))
+    numbers = g.raw("Range", g.array(np.int64(0)), g.raw("Squeeze", g.shape_of(count)), g.array(np.int64(1)))
+    inside = g.raw("Equal", bags, g.raw("Unsqueeze", numbers, g.ints([1])))
+    if padding is not None and padding >= 0:
+        other = g.raw("Not", g.raw("Equal", g.cast(indices, dtypes.int64).name, g.array(np.int64(padding))))
+        inside = g.raw("And", inside, other)
+    if terms is not None:
+        rows = g.op("Mul", rows, g.unsqueeze(terms, [1]))
+    kind, shape = rows.dtype, tuple(g.result.shape)
+    chosen = g.cast(Value(inside, (*shape[:1], *indices.shape), dtypes.bool), kind)
+    if mode == 2:
+        wide = g.raw("Unsqueeze", inside, g.ints([2]))
+        hidden = g.raw("Where", wide, g.unsqueeze(rows, [0]).name, g.number(-np.inf, kind).name)
+        most = g.raw("ReduceMax", hidden, g.ints([1]), keepdims=0)
+        some = g.raw("ReduceMax", chosen.name, g.ints([1]), keepdims=1)
+        empty = g.raw("Equal", some, g.number(0, kind).name)
+        out = Value(g.raw("Where", empty, g.number(0, kind).name, most), shape, kind)
+    else:
+        out = g.op("MatMul", chosen, rows, shape=shape)
+        if mode == 1:
+            size = g.raw("Max", g.raw("ReduceSum", chosen.name, g.ints([1]), keepdims=1), g.number(1, kind).name)
+            out = Value(g.raw("Div", out.name, size), shape, kind)
+    return out, None, None, None
+
+
 @translation("gather")
 def _gather(g, x, dim, index, sparse_grad=False):
     return g.op("GatherElements", x, index, shape=g.result.shape, axis=dim)

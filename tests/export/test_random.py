@@ -96,3 +96,51 @@ def test_ops_without_a_form_are_named():
     program = torch.export.export(Draws(lambda x: x.clone().exponential_()), (torch.ones(3),))
     with pytest.raises(RuntimeError, match="exponential.*torch.rand"):
         program.to_stablehlo()
+
+
+def test_graphs_hold_draws_of_aten():
+    """The overloads, arguments and options of PyTorch's graphs."""
+    pt = pytest.importorskip("torch")
+
+    def graphs(lib):
+        F = lib.nn.functional
+        functions = (
+            lambda x: lib.normal(0.0, 1.0, (3,)) + lib.normal(x) + lib.normal(x, 2.0) + lib.normal(1.0, x) + lib.normal(x, x),
+            lambda x: lib.normal(0.0, 1.0, (3,), dtype=lib.float64) + lib.poisson(x) + lib.binomial(x * 4, x),
+            lambda x: lib._standard_gamma(x) + lib._sample_dirichlet(x),
+            lambda x: F.rrelu(x, training=True) + F.rrelu(x, 0.1, 0.2, True),
+            lambda x: x.clone().bernoulli_() + x.clone().bernoulli_(0.3) + x.clone().bernoulli_(x),
+            lambda x: x.clone().normal_(1, 2.0) + x.clone().uniform_(-1, 1) + x.clone().exponential_() + x.clone().random_(5),
+            lambda x: x.clone().geometric_(0.3) + x.clone().cauchy_() + x.clone().log_normal_() + x.clone().random_(),
+        )
+
+        class Net(lib.nn.Module):
+            def __init__(self, function):
+                super().__init__()
+                self.function = function
+
+            def forward(self, x):
+                return self.function(x)
+
+        programs = [lib.export.export(Net(f), (lib.full((3,), 0.5),)) for f in functions]
+        return [[(str(n.target), str(n.args), str(n.kwargs)) for n in p.graph.nodes] for p in programs]
+
+    for found, expected in zip(graphs(torch), graphs(pt), strict=True):
+        assert found == expected
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings(mode):
+    pt = pytest.importorskip("torch")
+
+    def steps(lib):
+        model = lib.nn.EmbeddingBag(5, 4, mode=mode)
+        x = lib.tensor([[1, 2, 3], [0, 4, 1]])
+        program = lib.export.export(model, (x,), dynamic_shapes=({0: lib.export.Dim("bags", max=9)},))
+        more = lib.tensor([[1, 1, 3], [0, 4, 1], [2, 2, 2]])
+        assert lib.equal(program.module()(more), model(more))
+        return [str(n.target) for n in program.graph.nodes if str(n.target).startswith("aten.")]
+
+    names = ["aten.reshape.default", "aten.embedding_bag.padding_idx"]
+    for found in (steps(torch), steps(pt)):
+        assert [name for name in found if name in names] == names
