@@ -24,7 +24,7 @@ from ..runtime import capture_trace
 from ..runtime import compilation as _compilation
 from ..runtime.counters import stats
 from .padded import Padded, Unknown, Value
-from .size_dependence import Factors, Form, fixed, form_of, infer, product
+from .size_dependence import Factors, Form, fixed, form_of, infer, kept, product
 
 _MOST_KEPT = 4  # programs of single sizes that a new one is compared with
 _MOST_FAILURES = 3
@@ -131,12 +131,18 @@ class Template:
 
     def program(self, sizes) -> Shared:
         """The program that makes calls of the given sizes."""
-        fit = [k for k in self.programs if all(n <= m for n, m in zip(sizes, k))]
+        fit = [k for k, program in self.programs.items() if program.has_room(sizes)]
         if fit:
             return self.programs[min(fit, key=math.prod)]
         grows = self.programs or sizes == self.largest
         lengths = tuple(_roomy(n) if grows and n >= m else m for n, m in zip(sizes, self.largest))
-        program = self.programs[lengths] = Shared(self, lengths)
+        program = Shared(self, lengths)
+        while not program.has_room(sizes):
+            lengths = tuple(
+                _roomy(n + more) if n + more > m else m for n, more, m in zip(sizes, program.room, lengths)
+            )
+            program = Shared(self, lengths)
+        self.programs[lengths] = program
         self.largest = lengths
         return program
 
@@ -187,6 +193,7 @@ class Shared:
         self.count = len(base.avals)
         self.kept = [p for p in range(self.count) if p not in self.donated]
         self.outputs: list[Any] = []
+        self.room = [0] * len(lengths)
 
         def program(kept, given, numbers, sizes, scalars):
             now, other = template.one.now(), template.other.now()
@@ -202,11 +209,11 @@ class Shared:
                 [Value(a, d) for a, d in zip(arrays, self.inputs, strict=True)],
             )
             results = [padded.settled(v) for v in results]
-            self.outputs = [v.dims for v in results]
+            self.outputs, self.room = [v.dims for v in results], padded.room
             return [results[place].array for place in base.order]
 
         example = [
-            jax.ShapeDtypeStruct([product(d, lengths) for d in dims], aval.dtype)
+            jax.ShapeDtypeStruct([kept(d, lengths) for d in dims], aval.dtype)
             for dims, aval in zip(self.inputs, one.in_avals)
         ]
         given = (
@@ -226,6 +233,10 @@ class Shared:
         )
         self.places = _compilation.places(base.order)
 
+    def has_room(self, sizes) -> bool:
+        """Whether sizes, and what is a little more than they, have room in the program's arrays."""
+        return all(n + more <= m for n, more, m in zip(sizes, self.room, self.lengths))
+
     def scalars(self, form: Form):
         """The numbers that stand in a program of one size."""
         values = [form.scalars[i] for i in self.template.lifted]
@@ -235,19 +246,19 @@ class Shared:
         """An array of true size, with something behind it."""
         if not any(f.terms for d in dims for f in d):
             return for_program(array) if self.device is _device.CPU else array
-        true, full = ([f.at(n) for d in dims for f in d] for n in (sizes, self.lengths))
+        true, full = _lengths(dims, sizes, self.lengths)
         known = _wholes.get(id(array))
         if known is not None and known[0]() is array and known[1].shape == tuple(full):
             return known[1]
         host = np.zeros(full, array.dtype)
         host[tuple(map(slice, true))] = np.asarray(array).reshape(true)
-        return _compilation.put(host.reshape([product(d, self.lengths) for d in dims]), self.device)
+        return _compilation.put(host.reshape([kept(d, self.lengths) for d in dims]), self.device)
 
     def cut(self, array, dims, sizes):
         """The true part of an array; on the CPU one that is seen where it lies, and is its whole for the next call."""
         if not any(f.terms for d in dims for f in d):
             return array
-        true, full = ([f.at(n) for d in dims for f in d] for n in (sizes, self.lengths))
+        true, full = _lengths(dims, sizes, self.lengths)
         part = np.asarray(array).reshape(full)[tuple(map(slice, true))]
         if self.device is _device.CPU and len(full) == len(dims) and _is_most(part, full):
             _note_whole(part, array)
@@ -258,6 +269,11 @@ class Shared:
 
 _wholes: dict[int, tuple[weakref.ref, Any]] = {}  # of parts that are seen where they lie, by their ids
 _LEAST_SEEN = 1 << 14  # bytes of a part that is not rather copied
+
+
+def _lengths(dims, sizes, lengths):
+    """What an array of some dimensions is long in truth and in a program, by factors."""
+    return [f.at(sizes) for d in dims for f in d], [f.kept(lengths) for d in dims for f in d]
 
 
 def _is_most(part, full):

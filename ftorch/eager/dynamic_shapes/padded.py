@@ -22,7 +22,7 @@ from jax.extend.core import Literal
 
 from ..core import jaxprs
 from ..core.jax_internals import bind
-from .size_dependence import Factors, Size, fixed, infer, product, same_parameters
+from .size_dependence import Factors, Size, fixed, infer, kept, product, same_parameters
 
 
 class Unknown(Exception):
@@ -100,6 +100,7 @@ class Padded:
 
     def __init__(self, samples, lengths, real, scalars):
         self.samples, self.lengths, self.real, self.scalars = samples, lengths, real, scalars
+        self.room = [0] * len(lengths)  # how much shorter than their arrays sizes have to be
 
     # --- dimensions
 
@@ -112,7 +113,13 @@ class Padded:
 
     def padded(self, dim) -> int:
         """How long an array is in a dimension."""
-        return 1 if isinstance(dim, Free) else product(dim, self.lengths)
+        if isinstance(dim, Free):
+            return 1
+        for f in dim:
+            if more := f.few(self.lengths):
+                at = f.terms[0][0]
+                self.room[at] = max(self.room[at], more)
+        return kept(dim, self.lengths)
 
     def number(self, lengths):
         """An integer of the two traces as it is in a call."""
@@ -126,7 +133,7 @@ class Padded:
         """For each place of a dimension whether it is of the true part."""
         found = jnp.ones((1,), bool)
         for f in dim:
-            n = f.at(self.lengths)
+            n = f.kept(self.lengths)
             own = lax.iota(np.int32, n) < f.at(self.real) if f.terms else jnp.ones((n,), bool)
             found = (found[:, None] & own).reshape(-1)
         return found
@@ -159,7 +166,7 @@ class Padded:
             digit = index // inner.astype(index.dtype)
             if k:
                 digit = digit % jnp.asarray(f.at(self.real), index.dtype)
-            found = found * f.at(self.lengths) + digit
+            found = found * f.kept(self.lengths) + digit
         return found
 
     def index(self, place, dim: Factors):
@@ -168,8 +175,8 @@ class Padded:
             return place
         found, rest, weight = jnp.zeros_like(place), place, jnp.ones((), place.dtype)
         for f in reversed(dim):
-            found = found + rest % f.at(self.lengths) * weight
-            rest = rest // f.at(self.lengths)
+            found = found + rest % f.kept(self.lengths) * weight
+            rest = rest // f.kept(self.lengths)
             weight = weight * jnp.asarray(f.at(self.real), place.dtype)
         return found
 
@@ -223,6 +230,19 @@ class Padded:
             return known[0]
         return next((d for d in dims if isinstance(d, Free)), fixed(1))
 
+    def fitted(self, v: Value) -> Value:
+        """A value whose array is as long as its dimensions say: rules may have computed with true lengths."""
+        lengths = tuple(map(self.padded, v.dims))
+        if v.array.shape == lengths:
+            return v
+        plain = tuple(1 if isinstance(d, Free) else product(d, self.lengths) for d in v.dims)
+        if v.array.ndim != len(plain) or any(n < k and n != m for n, m, k in zip(v.array.shape, plain, lengths)):
+            return v
+        if any(len(d) > 1 or not varies(d) for d, n, k in zip(v.dims, v.array.shape, lengths) if n != k):
+            return v
+        array = v.array[tuple(slice(n) for n in lengths)]
+        return Value(jnp.pad(array, [(0, k - n) for n, k in zip(array.shape, lengths)]), v.dims)
+
     def check(self, pair, values):
         """That results have the shapes of the two traces."""
         for k, v in enumerate(values):
@@ -274,7 +294,7 @@ class Padded:
                 rule = RULES.get(pair.name)
                 if rule is None:
                     raise Unknown(pair.name)
-                results = rule(self, pair, given)
+                results = [self.fitted(v) for v in rule(self, pair, given)]
                 self.check(pair, results)
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(one, k, atom) for k, atom in enumerate(one.outvars)]

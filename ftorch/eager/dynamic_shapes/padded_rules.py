@@ -191,11 +191,18 @@ def _concatenate(p, pair, given):
     for v in parts:
         total = total + v.dims[axis][0]
     dims[axis] = (total,)
-    array = jnp.zeros([p.padded(d) for d in dims], parts[0].array.dtype)
-    at: Any = 0
-    for v in parts:  # each lies over what is behind the true part of the one before
+    shape = [p.padded(d) for d in dims]
+    first, *others = parts
+    if varies(first.dims[axis]) and not any(varies(v.dims[axis]) for v in others) and first.array.shape[axis] == shape[axis]:
+        array, at = first.array, p.true(first.dims[axis])  # its array has room for a few more
+    else:
+        longer = list(shape)
+        longer[axis] = max(shape[axis], sum(v.array.shape[axis] for v in parts))
+        array, at, others = jnp.zeros(longer, first.array.dtype), 0, parts
+    for v in others:  # each lies over what is behind the true part of the one before
         array = lax.dynamic_update_slice_in_dim(array, v.array, at, axis)
         at = at + p.true(v.dims[axis])
+    array = lax.slice_in_dim(array, 0, shape[axis], axis=axis)
     return [Value(array, tuple(dims))]
 
 

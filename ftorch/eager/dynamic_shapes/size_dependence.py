@@ -119,6 +119,9 @@ def same_parameters(eqn, other) -> bool:
     return forms[0] == forms[1]
 
 
+_FEW = 16  # times what is few beside a size is at most that size
+
+
 class Size(NamedTuple):
     """A length: a constant and multiples of sizes that vary, ((which, factor), ...)."""
 
@@ -128,6 +131,20 @@ class Size(NamedTuple):
     def at(self, sizes):
         """Its value for given sizes, which may be traced."""
         return sum((sizes[s] * c for s, c in self.terms), self.constant)
+
+    def kept(self, lengths) -> int:
+        """How long an array is of which this is a length, ``lengths`` being those of arrays of the sizes.
+
+        A size and few more (`few`) have the arrays of the size, so that what grows by steps is neither made longer nor
+        cut: such sizes have to leave room for them.
+        """
+        return lengths[self.terms[0][0]] if self.few(lengths) else self.at(lengths)
+
+    def few(self, lengths) -> int:
+        """How many more than a size these are, if they are few beside it, else 0."""
+        if len(self.terms) != 1 or self.terms[0][1] != 1:
+            return 0
+        return self.constant if 0 < self.constant * _FEW <= lengths[self.terms[0][0]] else 0
 
     def __add__(self, other: Size) -> Size:  # type: ignore[override]
         terms = dict(self.terms)
@@ -151,6 +168,11 @@ def fixed(length: int) -> Factors:
 def product(factors: Factors, sizes):
     """The value of an integer for given sizes, which may be traced."""
     return math.prod(f.at(sizes) for f in factors)
+
+
+def kept(factors: Factors, lengths) -> int:
+    """How long an array is in a dimension (`Size.kept`)."""
+    return math.prod(f.kept(lengths) for f in factors)
 
 
 _NEAR = 16
