@@ -47,6 +47,16 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _is_checkpoint_valid() -> bool:
+    """Whether a checkpoint may run its function again: not in a pass that asks for some gradients only.
+
+    >>> import ftorch as torch
+    >>> torch.autograd._is_checkpoint_valid()
+    True
+    """
+    return Variable._execution_engine.is_checkpoint_valid()
+
+
 def _profiler_enabled() -> bool:
     """Whether a profiler records."""
     import sys

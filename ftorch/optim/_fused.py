@@ -186,7 +186,7 @@ class RuleOptimizer(Optimizer):
             return
         rule = self._ftorch_rule
         mutable, inputs, layout = [], [], []
-        for p, grad, state in gathered:
+        for (p, grad, _), state in zip(gathered, _own_states(rule, gathered, values), strict=True):
             keys = tuple(state)
             if hasattr(p, "_local_tensor"):  # each process updates its part of a `DTensor`
                 mutable += [getattr(t, "_local_tensor", t) for t in (p, *state.values())]
@@ -233,7 +233,7 @@ class RuleOptimizer(Optimizer):
         rule = self._ftorch_rule
         on = tuple(s for s in rule.switches if isinstance(values[s], Tensor) or values[s] != 0)
         h = _rules.hyperparameters(**values, on=on)
-        for p, grad, state in gathered:
+        for (p, grad, _), state in zip(gathered, _own_states(rule, gathered, values), strict=True):
             if state.get("step") is not None and state["step"].requires_grad:
                 raise RuntimeError(
                     "`requires_grad` is not supported for `step` in differentiable mode"
@@ -254,6 +254,19 @@ def _is_dispatching(entry):
     p, grad, _ = entry
     p, grad = getattr(p, "_local_tensor", p), getattr(grad, "_local_tensor", grad)
     return p.__class__ in DISPATCHING or grad.__class__ in DISPATCHING and not (grad.is_sparse or grad.is_nested)
+
+
+def _own_states(rule, gathered, values):
+    """The states of parameters without what others keep there (averages of Lookahead, weights before a step of SAM)."""
+    names: dict = {}  # of the rule's, by what there is
+    h, found = _rules.hyperparameters(**values), []
+    for p, _, state in gathered:
+        keys = tuple(state)
+        own = names.get(keys)
+        if own is None:
+            own = names[keys] = tuple(rule.state(p, h))
+        found.append(state if own == keys else {name: state[name] for name in own})
+    return found
 
 
 def _frozen(value):

@@ -204,3 +204,32 @@ def test_line_search_of_other_optimizers():
     for a, b in zip(mine, theirs):
         assert a[3] == b[3]
         assert [a[0], *a[1], a[2]] == pytest.approx([b[0], *b[1], b[2]], rel=1e-9)
+
+
+@pytest.mark.parametrize("name, options", CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v))
+def test_what_others_keep_in_the_state(name, options):
+    """Wrappers (Lookahead, SAM) keep tensors and numbers of their own in an optimizer's states."""
+    if name == "LBFGS":
+        pytest.skip("one state for all parameters")
+
+    def trained(t):
+        parameters = [t.nn.Parameter(t.arange(6.0).reshape(2, 3) / 4 + i) for i in range(1 if name == "Muon" else 2)]
+        optimizer = getattr(t.optim, name)(parameters, **options)
+        for step in range(6):
+            optimizer.zero_grad()
+            sum((p ** 2).sum() for p in parameters).backward()
+            optimizer.step()
+            if step % 2:
+                with t.no_grad():
+                    for p in parameters:
+                        state = optimizer.state[p]
+                        slow = state.setdefault("slow", p.detach().clone())
+                        slow.add_(p - slow, alpha=0.5)
+                        p.copy_(slow)
+                        state["count"] = state.get("count", 0) + 1
+        return [p.tolist() for p in parameters], sorted(optimizer.state[parameters[0]]), optimizer.state[parameters[0]]["count"]
+
+    mine, theirs = trained(torch), trained(reference)
+    assert mine[1:] == theirs[1:]
+    for ours, expected in zip(mine[0], theirs[0], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=2e-4, atol=2e-6)

@@ -337,3 +337,23 @@ def test_sizes_of_reshape_that_were_read():
         traced = t.jit.trace(reshaped, (t.ones(2, 4, 6),))
         assert tuple(traced(t.ones(3, 4, 6)).shape) == (3, 2, 12)
         assert "reshape" in traced.code
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_arguments_are_the_tensors_that_were_given():
+    """What the function reaches in another way is the argument, too; of a tensor given twice the second is another."""
+
+    def told(t):
+        x, weight, nothing, found = t.ones(3), t.full((3,), 2.0), t.zeros(()), []
+        parameter = t.nn.Parameter(t.ones(2))
+
+        def program(*given):
+            found.append([a is b for a, b in zip(given, arguments)])
+            return given[0] * weight + x + sum(g.sum() for g in given[2:])
+
+        for arguments in ((x,), (x, weight), (x, weight, nothing), (x, x), (weight, x[1:], parameter)):
+            traced = t.jit.trace(program, arguments, check_trace=False)
+            found.append(traced(*[t.full_like(a, 5.0 + i) for i, a in enumerate(arguments)]).tolist())
+        return found
+
+    assert told(ft) == told(pt)

@@ -302,7 +302,8 @@ def _enter(recorder, key, value, unpacking):
     """(type, value to call with) of an argument; tensors inside become values."""
 
     def tensor(t, source, path=()):
-        alias = t.detach().requires_grad_(t.requires_grad) if t.is_floating_point() else t.detach()
+        # The tensor itself, which the function may reach in another way, too; one that was given before is another value.
+        alias = t.view_as(t) if id(t) in recorder.values else t
         made = recorder.bind(alias, Value(key, "input", path=path))
         unpacking.append((made, source))
         return "Tensor", alias
