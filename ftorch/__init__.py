@@ -302,6 +302,8 @@ _ELSEWHERE = {
         ("set_anomaly_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"
     ),
     **dict.fromkeys(("quantized_gru", "quantized_lstm"), "_quantized._recurrent"),
+    **dict.fromkeys(tuple(f"quantized_max_pool{n}d" for n in (1, 2, 3)), "_quantized._pooling"),
+    "quantized_batch_norm": "_quantized._normalization",
     **dict.fromkeys(("_pack_padded_sequence", "_pad_packed_sequence"), "nn.utils.rnn"),
     "Tag": "_ops",
     "while_loop": "functional.control_flow",

@@ -205,8 +205,12 @@ from ._C._variable_functions import is_distributed as is_distributed
 from .serialization import load as load
 from ._C._variable_functions import matrix_rank as matrix_rank
 from ._ops import ops as ops
+from ._quantized._normalization import quantized_batch_norm as quantized_batch_norm
 from ._quantized._recurrent import quantized_gru as quantized_gru
 from ._quantized._recurrent import quantized_lstm as quantized_lstm
+from ._quantized._pooling import quantized_max_pool1d as quantized_max_pool1d
+from ._quantized._pooling import quantized_max_pool2d as quantized_max_pool2d
+from ._quantized._pooling import quantized_max_pool3d as quantized_max_pool3d
 from .serialization import save as save
 from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled

@@ -35,6 +35,18 @@ def batch_norm(qx, weight, bias, mean, var, eps, output_scale, output_zero_point
     return build(ints, q.PerTensor(output_scale, output_zero_point))
 
 
+def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
+    """Batch normalization of a quantized tensor by given statistics (``torch.quantized_batch_norm``).
+
+    Raises:
+        RuntimeError: without weight and bias.
+    """
+    for name, given in (("Weight", weight), ("Bias", bias)):
+        if given is None:
+            raise RuntimeError(f"{name} must be provided")
+    return batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
+
+
 def layer_norm(input, normalized_shape, weight, bias, eps, output_scale, output_zero_point):
     """Layer normalization."""
     x = torch.nn.functional.layer_norm(real(input), list(normalized_shape), weight, bias, eps)

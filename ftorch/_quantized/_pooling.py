@@ -114,3 +114,18 @@ def upsample_nearest(input, size=None, scale_factor=None):
 def upsample_bilinear(input, size=None, scale_factor=None):
     """Other sizes, between elements, the corners kept."""
     return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _named(dims):
+    def run(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+        if not input.is_quantized:
+            raise not_run(f"quantized_max_pool{dims}d", "CPU")
+        pool = getattr(torch.nn.functional, f"max_pool{dims}d")
+        return pool(input, kernel_size, stride or None, padding, dilation, ceil_mode)
+
+    run.__name__ = run.__qualname__ = f"quantized_max_pool{dims}d"
+    run.__doc__ = f"""`torch.nn.functional.max_pool{dims}d` of a quantized tensor."""
+    return run
+
+
+quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = map(_named, (1, 2, 3))

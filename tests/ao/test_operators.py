@@ -182,3 +182,37 @@ def test_embeddings(kind):
         return results
 
     assert_same(program, rtol=1e-4, atol=1e-4)
+
+
+def test_functions_of_the_top_level():
+    def program(t):
+        draws = Draws(7)
+
+        def some(*shape, dtype="quint8"):
+            return quantized(t, draws.numbers(*shape), draws.quantizer(dtype), dtype)
+
+        numbers = [t.tensor(abs(draws.numbers(3)) + 0.5) for _ in range(4)]
+        return [
+            t.quantized_max_pool1d(some(2, 3, 9), [2]), t.quantized_max_pool1d(some(2, 3, 9), 2, 3, 1),
+            t.quantized_max_pool2d(some(2, 3, 9, 9), [2, 3], [1, 2], [1, 1], [1, 1], True),
+            t.quantized_max_pool2d(some(2, 3, 9, 9, dtype="qint8"), 3),
+            t.quantized_max_pool3d(some(2, 3, 4, 5, 6), [2, 2, 2], [1, 1, 1], [1, 1, 1]),
+            t.quantized_batch_norm(some(2, 3, 4, 5), *numbers, 1e-5, 0.2, 3),
+        ]
+
+    assert all(x.is_quantized for x in program(torch))
+    assert_same(program)
+
+
+@pytest.mark.parametrize("call", [
+    lambda t: t.quantized_max_pool2d(t.ones(1, 2, 4, 4), 2),
+    lambda t: t.quantized_batch_norm(
+        t.quantize_per_tensor(t.ones(1, 3, 2, 2), 0.1, 0, t.quint8), None, None, t.ones(3), t.ones(3), 1e-5, 0.2, 3),
+])
+def test_errors_of_functions_of_the_top_level(call):
+    raised = []
+    for t in (ftorch, torch):
+        with pytest.raises((RuntimeError, NotImplementedError)) as caught:
+            call(t)
+        raised.append((caught.type.__name__, str(caught.value).partition(". ")[0]))
+    assert raised[0] == raised[1]
