@@ -447,7 +447,8 @@ def linear_dynamic_fp16(X, W_prepack, relu=False):
     if X.dim() < 2:
         raise RuntimeError("Expected input.dim() >= 2 to be true, but got false.  (Could this error message be improved?  If "
                            "so, please report an enhancement request to PyTorch.)")
-    out = torch.nn.functional.linear(X, W_prepack.weight, W_prepack.bias)
+    out = torch.nn.functional.linear(X.detach(), W_prepack.weight)
+    out = out if W_prepack.bias is None else out + W_prepack.bias  # which is all that has a gradient
     return torch.relu(out) if relu else out
 
 

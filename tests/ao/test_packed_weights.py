@@ -205,3 +205,23 @@ def test_results_without_elements(under, kind, size, kernel, padding, stride):
         return list(layer(x).shape)
 
     assert_shows_same(program)
+
+
+@pytest.mark.parametrize("kind", ["Linear", "LSTM", "GRU", "LSTMCell", "GRUCell", "RNNCell"])
+@pytest.mark.parametrize("dtype", ["float16", "qint8"])
+def test_biases_of_half_precision_have_gradients(kind, dtype):
+    """Products have none, neither for what they multiply."""
+    found = []
+    for t in (torch, ftorch):
+        layer = getattr(t.nn, kind)
+        model = t.nn.Sequential(layer(4, 3))
+        quantized = t.ao.quantization.quantize_dynamic(model, {layer}, dtype=getattr(t, dtype))
+        x = t.ones(*((2, 4) if "Cell" in kind or kind == "Linear" else (2, 1, 4)))
+        x.requires_grad_(dtype == "float16" and kind == "Linear")
+        y = quantized(x)
+        while isinstance(y, tuple):
+            y = y[0]
+        if y.requires_grad:
+            y.sum().backward()
+        found.append((y.requires_grad, y.grad_fn and y.grad_fn.name(), x.grad))
+    assert found[0] == found[1]

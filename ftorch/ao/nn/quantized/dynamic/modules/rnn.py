@@ -81,7 +81,7 @@ def _quantized_product(make_observer, weight, bias, dtype):
         observer = make_observer()
         observer(weight)
         weight = _quantize_weight(weight, observer)
-    return pack_weight_bias(weight, None if bias is None else bias.detach(), dtype)
+    return pack_weight_bias(weight, bias, dtype)
 
 
 class RNNBase(torch.nn.Module):
@@ -194,7 +194,7 @@ class RNNBase(torch.nn.Module):
             for suffix in ("", "_reverse") if mod.bidirectional else ("",):
                 names = [(f"weight_{part}_l{layer}{suffix}", f"bias_{part}_l{layer}{suffix}") for part in ("ih", "hh")]
                 packed = [product(weight, bias) for weight, bias in names]
-                biases = [getattr(mod, bias).detach() for _, bias in names]
+                biases = [getattr(mod, bias) for _, bias in names]
                 cells.append(PackedParameter(_cell(*packed, *biases, self.dtype)))
         self._all_weight_values = torch.nn.ModuleList(cells)
         return self
