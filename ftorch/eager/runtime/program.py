@@ -40,7 +40,7 @@ _DONATION_BYTES = 1 << 14  # donating less costs more than it saves
 
 # Seconds that decide when what ran on the host is compiled: once it took as long as a compilation will.
 _COMPILE_PROGRAM, _COMPILE_PROGRAM_STEP = 0.025, 0.003
-_SMALL = 1 << 14  # elements that all steps of a trace give together
+_SMALL, _SMALL_STEP = 1 << 14, 64  # elements that the steps of a trace give: all, or each in the mean of a long one
 
 
 class Risk:
@@ -92,7 +92,8 @@ class Program(Risk):
     def __init__(self, varies, reusable, code, live):
         super().__init__(code, live)
         self.seen, self.varies, self.spent, self.again = 0, varies, 0.0, 0
-        self.is_small = sum(g.numel for item in code if item.__class__ is not int for g in item.geometries) <= _SMALL
+        made = [sum(g.numel for g in item.geometries) for item in code if item.__class__ is not int]
+        self.is_small = sum(made) <= max(_SMALL, _SMALL_STEP * len(made))
         self.moves_much = False
         self.reusable = reusable
         self.compiled = {}

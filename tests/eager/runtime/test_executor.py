@@ -49,6 +49,16 @@ def test_what_comes_again_is_compiled_at_once():
     assert y.shape == (3, 1, 1, 1, 1, 5000)
 
 
+def test_long_traces_of_small_steps_wait_until_a_program_pays():
+    """Loops that nobody looks into (an optimizer of a few numbers) end their traces by their length."""
+    x = torch.ones(3, 1, 1, 10, 1, 1, 1)
+    settle()
+    for _ in range(4 * executor.MAX_STEPS):
+        x = x * 0.5
+    assert x.sum().item() == 0.0
+    assert stats.ops > 3 * executor.MAX_STEPS and stats.compilations == 0
+
+
 def test_nothing_compiles_after_warming_up():
     """The learning rate, the step count, an index and a clamp bound change every step."""
     torch.manual_seed(0)
