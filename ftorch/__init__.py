@@ -358,6 +358,18 @@ _ELSEWHERE = {
         ),
         "_C._variable_functions",
     ),
+    **dict.fromkeys(
+        (
+            "crow_indices_copy", "col_indices_copy", "ccol_indices_copy", "row_indices_copy", "values_copy", "_conj_copy",
+            "_neg_view_copy", "_reshape_alias_copy", "_logcumsumexp", "_lazy_clone", "_coalesce", "_adaptive_avg_pool3d",
+            "_addmm_activation", "_add_relu_", "_convolution_mode", "_to_cpu", "_sparse_sparse_matmul", "_print",
+            "_sparse_sum", "_conj_physical",
+            "is_vulkan_available", "init_num_threads", "_running_with_deploy", "_as_tensor_fullprec", "_sym_acos",
+            "_sym_asin", "_sym_atan", "_sym_cos", "_sym_cosh", "_sym_log2", "_sym_sin", "_sym_sinh", "_sym_sqrt",
+            "_sym_tan", "_sym_tanh",
+        ),
+        "_C._uncommon_functions",
+    ),
     "_native_multi_head_attention": "_C._fused_attention", "_transform_bias_rescale_qkv": "_C._fused_attention",
     "_transformer_encoder_layer_fwd": "_C._fused_attention",
     "_check_tensor_all_with": "_toplevel.basics",
@@ -366,6 +378,7 @@ _ELSEWHERE = {
     **dict.fromkeys(
         (
             "_adaptive_avg_pool2d",
+            "_conj", "_index_put_impl_", "_linalg_check_errors", "_unsafe_index_put",
             "_assert_scalar",
             "_assert_tensor_metadata",
             "_convolution",

@@ -44,11 +44,22 @@ class SwizzleType(enum.IntEnum):
 _OVERRIDES = frozenset((
     "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "handle_torch_function",
 ))
+# What PyTorch's module imports, by where it is.
+_ELSEWHERE = {
+    **dict.fromkeys(("_single", "_pair", "_triple"), "ftorch.nn.modules.utils"), "boolean_dispatch": "ftorch._jit_internal",
+    "_overload": "ftorch._jit_internal",
+    **dict.fromkeys(("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"), "ftorch._jit_internal"),
+}
+_MODULES = {"_VF": "ftorch._VF", "math": "math", "warnings": "warnings", "np": "numpy", "dataclasses": "dataclasses"}
 
 
 def __getattr__(name):
     if name == "grad":
         return importlib.import_module(f"{__package__}.grad")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
     if name in _OVERRIDES:
         import ftorch
 

@@ -30,6 +30,38 @@ CASES = {
     "_is_all_true": lambda t: (t.tensor([True, False])._is_all_true(), t.tensor([True, False])._is_any_true()),
     "_conj": lambda t: t.tensor([1 + 2j])._conj().resolve_conj(),
     "_neg_view": lambda t: t.tensor([1.0, 2.0])._neg_view().resolve_neg(),
+    "crow_indices_copy": lambda t: (
+        t.crow_indices_copy(t.eye(3).to_sparse_csr()), t.col_indices_copy(t.eye(3).to_sparse_csr()),
+        t.ccol_indices_copy(t.eye(3).to_sparse_csc()), t.row_indices_copy(t.eye(3).to_sparse_csc()),
+        t.values_copy(t.eye(4).to_sparse_bsr((2, 2))), t.values_copy(t.eye(2).to_sparse_csr(), out=t.empty(2)),
+    ),
+    "_conj_copy": lambda t: (t._conj_copy(t.tensor([1 + 2j])), t._neg_view_copy(t.ones(2)), t._conj_physical(t.tensor([2j]))),
+    "_reshape_alias_copy": lambda t: t._reshape_alias_copy(t.arange(4), (2, 2), (1, 2)),
+    "_logcumsumexp": lambda t: (t._logcumsumexp(t.arange(3.0), 0), t._lazy_clone(t.ones(2))),
+    "_coalesce": lambda t: (
+        t._coalesce(t.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,))).to_dense(), t._sparse_sum(t.eye(3).to_sparse()),
+        t._sparse_sum(t.eye(3).to_sparse(), dim=[0]).to_dense(),
+        t._sparse_sparse_matmul(t.eye(3).to_sparse(), t.eye(3).to_sparse()).to_dense(),
+    ),
+    "_adaptive_avg_pool3d": lambda t: t._adaptive_avg_pool3d(t.arange(8.0).reshape(1, 1, 2, 2, 2), (1, 2, 1)),
+    "_addmm_activation": lambda t: [
+        t._addmm_activation(t.ones(2), t.eye(2), -t.eye(2), beta=0.5, use_gelu=gelu) for gelu in (True, False)
+    ],
+    "_add_relu_": lambda t: t._add_relu_(t.ones(2), t.tensor([1.0, -2.0]), alpha=2),
+    "_convolution_mode": lambda t: t._convolution_mode(t.ones(1, 1, 3), t.ones(1, 1, 3), None, [1], "same", [1], 1),
+    "_to_cpu": lambda t: t._to_cpu([t.ones(2)]),
+    "_unsafe_index_put": lambda t: t._unsafe_index_put(t.zeros(3), [t.tensor([0, 0])], t.tensor([1.0, 2.0]), True),
+    "_index_put_impl_": lambda t: t._index_put_impl_(t.zeros(3), [t.tensor([0, 0])], t.tensor([1.0, 2.0]), True),
+    "_as_tensor_fullprec": lambda t: (t._as_tensor_fullprec(1.5), t._as_tensor_fullprec(2), t._as_tensor_fullprec([1.5])),
+    "_sym_sqrt": lambda t: t.tensor([
+        getattr(t, f"_sym_{name}")(0.5)
+        for name in ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
+    ]),
+    "nn.functional": lambda t: (
+        t.nn.functional._single(2), t.nn.functional._pair(2), t.nn.functional._triple(2), t.nn.functional._VF.abs(t.tensor(-1)),
+        t.nn.functional.math.pi, t.nn.functional.boolean_dispatch is t._jit_internal.boolean_dispatch,
+        t.nn.functional.BroadcastingList2 is t._jit_internal.BroadcastingList2,
+    ),
     "get_device": lambda t: t.get_device(t.ones(1)),
     "as_strided_": lambda t: t.as_strided_(t.arange(6.0), (2,), (3,)),
 }
