@@ -9,6 +9,7 @@ value is a slot of a trace that has not run.
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from typing import Any
 
@@ -44,6 +45,8 @@ class PrivateMap(np.memmap):
     """
 
 
+_WORTH_WAITING = 1 << 20  # bytes from which memory that a program borrowed is waited for
+_PART_OF_A_COPY = 8e-11  # s for a byte: a quarter of what a copy takes
 _told: weakref.WeakKeyDictionary[Storage, int] = weakref.WeakKeyDictionary()  # addresses that somebody has asked for
 
 
@@ -231,14 +234,29 @@ class Storage:
         if not self.owns_memory():
             if not copies:
                 return None
-            jax_internals.collect_garbage()  # JAX lets go of arrays that it borrowed when it has time
-            if not self.owns_memory():
+            if not self._comes_back():
                 memory = aligned_empty(self.root.shape, self.root.dtype.numpy)
                 memory[...] = np.asarray(self.ready())
                 self.array = memory
         if weakref.getweakrefcount(self.array):  # what was found out about its values holds no longer
             self.array = self.array.view()
         return self.array.reshape(-1)
+
+    def _comes_back(self):
+        """Whether a program that borrowed the memory lets go of it in less time than a copy takes.
+
+        A result may be there before the thread that made it has dropped what it read.
+        """
+        jax_internals.collect_garbage()  # JAX lets go of arrays that it borrowed when it has time
+        if self.owns_memory() or self.array.__class__ is not np.ndarray or self.array.nbytes < _WORTH_WAITING:
+            return self.owns_memory()
+        deadline = time.perf_counter() + self.array.nbytes * _PART_OF_A_COPY
+        while time.perf_counter() < deadline:
+            time.sleep(2e-5)
+            jax_internals.collect_garbage()
+            if self.owns_memory():
+                return True
+        return False
 
     def has_memory(self):
         """Whether there are elements, or will be: not those of wrapper subclasses, and not on the meta device."""

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import torch as reference
 
 import ftorch
-from ftorch.eager.memory import host_memory, program_inputs
+from ftorch.eager.memory import host_memory, program_inputs, storage
 from ftorch.eager.runtime import program, short_traces
 
 MADE = {
@@ -186,3 +187,19 @@ def test_results_lie_as_their_storages_say(count):
         array = y._ftorch_storage.array
         assert array is None or np.asarray(array).flags.c_contiguous
     np.testing.assert_array_equal(y.numpy(), np.arange(60, dtype=np.float32).reshape(3, 4, 5).swapaxes(0, 2).reshape(20, 3))
+
+
+def test_memory_that_a_program_still_holds_comes_back(monkeypatch):
+    """A result may be there before the thread that made it lets go of what it read: writes wait for it, and copy else."""
+    x = ftorch.zeros(1 << 19)
+    x[0] = 1.0
+    own = x._ftorch_storage
+    before = own.own_memory().ctypes.data
+    held = [own.array]
+    monkeypatch.setattr(storage, "_PART_OF_A_COPY", 1e-5)  # s for a byte
+    threading.Timer(0.01, held.clear).start()
+    assert own.own_memory().ctypes.data == before and not held
+    held.append(own.array)
+    monkeypatch.setattr(storage, "_PART_OF_A_COPY", 1e-10)
+    assert own.own_memory().ctypes.data != before
+    assert held[0][0] == 1 and x[0] == 1
