@@ -74,10 +74,10 @@ _ATEN_PRIVATE = ("_lu_with_info",)  # other ops with such names are the package'
 
 
 def result_type(definition):
-    """The named tuple class of an op with several named results, or None."""
+    """The named tuple class of an op with several named results and public forms, or None."""
     names = tuple(r.name for r in definition.schema.returns)
     is_own = definition.name.startswith("_") and definition.name not in _ATEN_PRIVATE
-    if len(names) < 2 or None in names or is_own:
+    if len(names) < 2 or None in names or is_own or not definition.forms:
         return None
     return return_type(definition.name, names)
 
