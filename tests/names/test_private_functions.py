@@ -277,3 +277,24 @@ def test_folders_of_extensions(monkeypatch, tmp_path, capsys):
     assert seen(ftorch, "ours") == seen(torch, "theirs")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "elsewhere"))
     assert seen(ftorch, "ours") == seen(torch, "theirs")
+
+
+def test_contexts_of_traces():
+    def seen(package):
+        guards = importlib.import_module(f"{package.__name__}._guards")
+        mode, other = (package._subclasses.FakeTensorMode() for _ in range(2))
+        found = [guards.TracingContext.try_get()]
+        context = guards.TracingContext(mode)
+        with guards.tracing(context) as given:
+            found += [guards.TracingContext.get() is context is given, guards.detect_fake_mode([]) is mode]
+            with guards.tracing(None):
+                found.append(guards.TracingContext.try_get())
+            for inputs in ([mode.from_tensor(package.ones(1))], [other.from_tensor(package.ones(1))]):
+                with other:
+                    found.append(guards.detect_fake_mode(inputs) is mode)
+        with pytest.raises(RuntimeError) as info:
+            guards.TracingContext.get()
+        return found, str(info.value)
+
+    importlib.import_module("torch._subclasses"), importlib.import_module("ftorch._subclasses")
+    assert seen(ftorch) == seen(torch)
