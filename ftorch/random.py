@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from .eager.call.hooks import hooks
 from .eager.core import device as _device
 from .eager.native.contexts import contextmanager, putting_back
+from .eager.runtime import capture_trace
 from .eager.sampling import generator as _generators
 from .eager.sampling.generator import Generator, default_generator
 from .eager.tensor import Tensor
@@ -97,14 +98,31 @@ def fork_rng(devices: Iterable | None = None, enabled: bool = True, _caller: str
             )
         devices = range(count)
     where = [_device.device(kind, d) if isinstance(d, int) else _device.device(d) for d in devices]
-    kept = [default_generator, *map(_generators.default_generator_of, where)]
-    with putting_back(_load_states, kept, [g.state() for g in kept]):
+    forked = _Forked([default_generator, *map(_generators.default_generator_of, where)])
+    with putting_back(forked.put_back):
         yield
 
 
-def _load_states(generators, states):
-    for generator, state in zip(generators, states, strict=True):
-        generator.load_state(state)
+class _Forked:
+    """The states of some generators; a program that runs again takes them and puts them back anew."""
+
+    def __init__(self, generators):
+        self.generators, self.capture = generators, capture_trace.capturing()
+        self.take()
+        if self.capture is not None:
+            self.capture.actions.append(("do", self.take))
+
+    def take(self):
+        self.states = [g.state() for g in self.generators]
+
+    def put_back(self):
+        if self.capture is not None:
+            self.capture.actions.append(("do", self._load))
+        self._load()
+
+    def _load(self):
+        for generator, state in zip(self.generators, self.states, strict=True):
+            generator.load_state(state)
 
 
 def thread_safe_generator() -> Generator | None:

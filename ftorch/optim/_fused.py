@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ..eager.call.op import fused_update
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
@@ -70,7 +72,7 @@ class RuleOptimizer(Optimizer):
                 entry = self.state.get(p)
                 for name in ("step", "eta", "mu", "mu_product"):  # numbers in older versions
                     if entry and isinstance(entry.get(name), (int, float)):
-                        entry[name] = torch.tensor(float(entry[name]), dtype=dtypes.float32)
+                        entry[name] = torch.tensor(float(entry[name]), dtype=_scalar_dtype(group))
 
     def _ftorch_check_fused(self, fused, foreach, differentiable):
         """What ``fused=True`` excludes, after construction as in PyTorch."""
@@ -119,7 +121,7 @@ class RuleOptimizer(Optimizer):
         h = _rules.hyperparameters(**values)
         for name, kind in self._ftorch_rule.state(grad, h).items():
             if isinstance(kind, _rules.Scalar):
-                state[name] = torch.full((), float(kind.fill), dtype=dtypes.float32)
+                state[name] = torch.full((), float(kind.fill), dtype=_scalar_dtype(values))
             elif isinstance(kind, _rules.Shaped):
                 state[name] = grad.new_zeros(kind.shape)
             elif kind.fill == 0:
@@ -159,12 +161,12 @@ class RuleOptimizer(Optimizer):
         """Updates parameters; ``overrides`` are hyperparameters other than the group's."""
         if not gathered:
             return
-        if len({id(p) for p, _, _ in gathered}) < len(gathered):  # a parameter that was given twice is updated twice, in turn
-            once: dict = {}
-            again = [entry for entry in gathered if once.setdefault(id(entry[0]), entry) is not entry]
-            self._ftorch_update(list(once.values()), group, values, **overrides)
-            self._ftorch_update(again, group, values, **overrides)
-            return
+        if len({id(p._ftorch_storage) for p, _, _ in gathered}) < len(gathered):
+            now, later = _in_turn(gathered)
+            if later:
+                self._ftorch_update(now, group, values, **overrides)
+                self._ftorch_update(later, group, values, **overrides)
+                return
         values = {**values, **overrides}
         if group.get("differentiable"):
             self._ftorch_update_recorded(gathered, values)
@@ -250,6 +252,28 @@ class RuleOptimizer(Optimizer):
                 view.copy_(new[name])
 
 
+def _in_turn(gathered):
+    """Those that are updated at once, and those that lie in memory of one before (a weight and its transpose, a parameter that
+    was given twice): they are updated after it, as in PyTorch."""
+    spans = [(id(p._ftorch_storage), *_span(p)) for p, _, _ in gathered]
+    in_order = sorted(spans)
+    if not any(one[0] == other[0] and other[1] <= one[2] for one, other in itertools.pairwise(in_order)):
+        return gathered, []
+    now, later = [], []
+    for n, (storage, first, last) in enumerate(spans):
+        meets = any(s == storage and f <= last and first <= to for s, f, to in spans[:n])
+        (later if meets else now).append(gathered[n])
+    return now, later
+
+
+def _span(p):
+    """The first and the last place of a storage that a tensor lies in."""
+    geometry, first = p._ftorch_geometry, p._ftorch_offset
+    if 0 in geometry.shape:
+        return first, first - 1
+    return first, first + sum([(n - 1) * s for n, s in zip(geometry.shape, geometry.stride)])
+
+
 def _is_dispatching(entry):
     p, grad, _ = entry
     p, grad = getattr(p, "_local_tensor", p), getattr(grad, "_local_tensor", grad)
@@ -271,6 +295,11 @@ def _own_states(rule, gathered, values):
 
 def _frozen(value):
     return tuple(value) if isinstance(value, list) else value
+
+
+def _scalar_dtype(group):
+    """The dtype of states that are numbers (PyTorch's ``_get_scalar_dtype``)."""
+    return dtypes.float64 if dtypes.get_default_dtype() is dtypes.float64 and not group.get("fused") else dtypes.float32
 
 
 def _step_end():

@@ -27,7 +27,7 @@ class Like:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A 0-d float32 state, such as the step count."""
+    """A 0-d state of single precision, or double where that is the default dtype, such as the step count."""
 
     fill: float = 0.0
 

@@ -1170,4 +1170,72 @@ for name in ("SGD", "Adam", "AdamW", "Adagrad", "Adamax", "RMSprop", "NAdam", "R
     seen += [name, p.detach().clone(), q.detach().clone(), sorted(o.state_dict()["state"]), o.state_dict()["param_groups"][0]["params"]]
 seen
 """,
+    """
+from torch.utils.checkpoint import checkpoint
+class Made:
+    def by(f, **how): return torch.compile(f, **how) if torch.__name__ == "ftorch" else f
+layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+def f(x, reentrant): return checkpoint(layer, x * 1.0, use_reentrant=reentrant).pow(2).sum()
+for reentrant in (False, True):
+    Made.f = staticmethod(Made.by(f))
+    for i in range(3):
+        x = torch.ones(3, 4, requires_grad=True); Made.f(x, reentrant).backward(); print(x.grad, torch.rand(1))
+def g(x):
+    with torch.random.fork_rng(): a = torch.rand(2)
+    with torch.random.fork_rng(): torch.manual_seed(5); b = torch.rand(1)
+    return x + a + 10 * torch.rand(2), b, torch.rand(1)
+Made.g = staticmethod(Made.by(g))
+for i in range(3): print(Made.g(torch.zeros(2)))
+Made.g = staticmethod(Made.by(g, backend="eager"))
+for i in range(3): print(Made.g(torch.zeros(2)))
+""",
+    """
+torch.set_default_dtype(torch.float64)
+def run(name, **options):
+    w = nn.Parameter(torch.arange(1.0, 7).reshape(2, 3)); u = nn.Parameter(torch.zeros(3, 2)); z = nn.Parameter(torch.ones(2))
+    u.data = w.data.t(); v = nn.Parameter(w.data[0, 1:])
+    optimizer = getattr(torch.optim, name)([w, z, u, v], lr=0.1, **options)
+    def step():
+        optimizer.zero_grad(); loss = (w * torch.arange(6.0).reshape(2, 3)).sum() + (u ** 2).sum() + z.sum() - v.sum()
+        loss.backward(); optimizer.step(); return loss.item()
+    return [step() for _ in range(4)], w.tolist()
+run("SGD", momentum=0.9, weight_decay=0.1)
+run("AdamW", eps=0.01)
+run("ASGD")
+run("Rprop")
+run("Adam", foreach=True, eps=0.01)
+""",
+    """
+torch.set_default_dtype(torch.float64)
+def run(name, **options):
+    p = nn.Parameter(torch.ones(2, dtype=torch.float32)); optimizer = getattr(torch.optim, name)([p], lr=0.1, **options)
+    for i in range(3): p.grad = (p.detach() * (i + 1)).sin(); optimizer.step()
+    return optimizer.state[p]
+run("Adam"), run("ASGD"), run("NAdam"), run("Rprop"), run("Adagrad")
+run("Adam", fused=True), run("Adagrad", fused=True)
+""",
+    """
+x = torch.ones(3)
+torch.autograd.grad(x, [])
+torch.autograd.grad(x.requires_grad_() * 2, [])
+torch.ones(3).backward(inputs=[])
+(x * 2).backward(inputs=[])
+""",
+    """
+import functools
+class Options:
+    def scale(self, x): return 3
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by): return x * 3
+    @staticmethod
+    def backward(ctx, g): return g * 3, None
+class Made:
+    def by(f): return torch.compile(f, backend="eager") if torch.__name__ == "ftorch" else f
+for by in (nn.Sequential(nn.Linear(2, 2)), Options().scale, functools.partial(max, 1), torch.Tensor.add, torch.relu):
+    def f(x):
+        y = Scaled.apply(x, by)
+        return y + 1 if y.sum().item() > 0 else y
+    print(Made.by(f)(torch.ones(2)))
+""",
 ]

@@ -445,6 +445,9 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     >>> x.grad
     tensor(6.)
     """
+    chosen = None if inputs is None else _inputs(inputs, "backward")
+    if chosen is not None and not chosen:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = _sequence(tensors)
     if not all(isinstance(t, (TensorBase, tuple)) for t in outputs):  # an edge is a tuple
         raise AssertionError("Expected output to be a torch.Tensor")
@@ -454,12 +457,9 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     roots = _roots(outputs, make_grads(outputs, grads))
     if create_graph:
         warn_once(_CYCLE)
-    if inputs is None:
+    if chosen is None:
         run(roots, retain_graph=retain, create_graph=create_graph)
         return
-    chosen = _inputs(inputs, "backward")
-    if not chosen:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for t in chosen:
         if not is_edge(t):
             if not isinstance(t, TensorBase):
@@ -504,6 +504,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outs, wanted = _sequence(outputs), _inputs(inputs, "grad")
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not all(isinstance(t, (TensorBase, tuple)) for t in outs):
         raise AssertionError("Expected output to be a torch.Tensor")
     grads = [None] * len(outs) if grad_outputs is None else list(_sequence(grad_outputs))
@@ -518,8 +520,6 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
         elif not is_edge(t):
             raise _no_input(t)
-    if not ins:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
         reached: list = []  # whether each input's gradient exists: vmap hands out tensors only
 

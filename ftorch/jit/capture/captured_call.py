@@ -63,13 +63,16 @@ class CapturedCall:
         self.fixed: list = []
         self._current: dict = {}  # what the functions of `fixed` gave when they were last asked whether that holds
         self.drawn: list = []
-        draws = [a for a in trace.actions if a[0] == "draw"]
-        self.draws = {a[1]: n for n, a in enumerate(draws)}
         self.sources = Sources(leaves, watch, trace)
         self._adopt(watch)
         self._share()
         if any(id(t) in self.sources.of_tensor and t._ftorch_requires_grad is not before for t, before in trace.flags.values()):
             raise Unsupported("it changed whether a tensor requires grad")
+
+    @property
+    def draws(self) -> dict[int, int]:
+        """{id of a storage of random numbers: the how manieth draw of a call}; gradients draw, too (`checkpoint`)."""
+        return {a[1]: n for n, a in enumerate([a for a in self.trace.actions if a[0] == "draw"])}
 
     def _share(self):
         """Notes which of the tensors found so far share memory."""

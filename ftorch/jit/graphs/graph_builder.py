@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
+import types
 from typing import Any
 
 from ...eager.core.device import device
@@ -17,6 +18,7 @@ from ..capture.python_state import SCALARS
 from .call_recorder import VALUES, autocast_now, has_values
 
 _CONSTANTS = (*SCALARS, type(...), dtype, device, layout, memory_format)
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)  # code says their names
 
 
 _LAYERS = "ftorch.nn.modules."
@@ -179,7 +181,7 @@ class Builder:
         if isinstance(a, slice):
             return slice(*map(self._argument, (a.start, a.stop, a.step)))
         if self._lenient:
-            return a if callable(a) or _is_said(a) else self._object(a)
+            return a if isinstance(a, _NAMED) or _is_said(a) else self._object(a)
         raise Unsayable(f"a {type(a).__name__} is an argument")
 
     def _object(self, a):

@@ -12,6 +12,7 @@ from . import (
     quantized,
     quantized_layers,
     sparse,
+    training,
     values,
 )
 
@@ -34,6 +35,7 @@ FAMILIES = {
     "linalg": arguments.linalg,
     "reductions": arguments.reductions,
     "optimizers": arguments.optimizers,
+    "training": training.training,
     "sparse": sparse.sparse,
     "quantized": quantized.quantized,
     "quantized_dynamic": quantized_layers.dynamic,
