@@ -31,6 +31,18 @@ def stand_for(name: str, path: str, moved: dict[str, str] | None = None) -> dict
     return {k: v for k, v in vars(target).items() if not k.startswith("__") or k == "__all__"}
 
 
+def place_in(path: str, *values) -> None:
+    """Makes a public module the one that classes and functions name as theirs, in pickles above all.
+
+    Args:
+        path: the module below the root, where users find them: ``"optim.lr_scheduler"``.
+        values: what is defined in another module.
+    """
+    place = f"{__name__.partition('.')[0]}.{path}"
+    for value in values:
+        value.__module__ = place
+
+
 class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds modules of old names, and those in them, where they are now."""
 

@@ -6,6 +6,7 @@ import mmap as _mmap
 import threading
 from enum import Enum
 
+from .._old_names import place_in
 from ..eager.native.contexts import repeatable
 
 
@@ -98,3 +99,5 @@ class skip_data:
     @repeatable
     def __exit__(self, *exc):
         OPTIONS.skip_data = self.previous
+
+place_in("serialization", LoadEndianness, set_default_mmap_options, skip_data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._old_names import place_in
 from ..eager.core import dtype as _dtype
 
 # Dtypes that files name by the class of a typed storage; the others come as UntypedStorage.
@@ -31,3 +32,5 @@ STORAGE_TYPES = {
     if d.scalar_name in _TYPED
 }
 STORAGE_TYPE_OF = {s.dtype: s for s in STORAGE_TYPES.values()}
+
+place_in("serialization", StorageType)

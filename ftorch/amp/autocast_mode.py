@@ -84,7 +84,13 @@ def autocast_decrement_nesting() -> int:
 
 
 def _older(name, function, *bound):
+    given = "enabled" if "enabled" in name else "dtype"
+    taken = f"({given})" if name.startswith("set") else "()"
+    now = f"{bound[0]!r}, {given}" if name.startswith("set") else repr(bound[0])
+    message = f"torch.{name}{taken} is deprecated. Please use torch.{function.__name__}({now}) instead."
+
     def older(*args):
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return function(*bound, *args)
 
     older.__name__ = older.__qualname__ = name

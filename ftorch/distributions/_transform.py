@@ -8,6 +8,7 @@ import weakref
 
 import ftorch as torch
 
+from .._old_names import place_in
 from . import constraints
 from .utils import _sum_rightmost, lazy_property
 
@@ -279,3 +280,5 @@ class ComposeTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
+
+place_in("distributions.transforms", ComposeTransform, Transform)

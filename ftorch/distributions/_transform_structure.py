@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from .._old_names import place_in
 from . import constraints
 from ._transform import Transform
 from .utils import _sum_rightmost
@@ -265,3 +266,5 @@ class StackTransform(_SequenceTransform):
     @constraints.dependent_property
     def codomain(self):
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+place_in("distributions.transforms", CatTransform, IndependentTransform, ReshapeTransform, StackTransform)

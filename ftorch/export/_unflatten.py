@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from .._old_names import place_in
 from ..fx.graph import Graph
 from ..fx.node import Node, map_arg
 from ..nn import Module
@@ -254,3 +255,5 @@ def unflatten(module: ExportedProgram, flat_args_adapter=None) -> UnflattenedMod
 
 
 __all__ = ["FlatArgsAdapter", "InterpreterModule", "UnflattenedModule", "unflatten"]
+
+place_in("export.unflatten", FlatArgsAdapter, UnflattenedModule)

@@ -473,8 +473,10 @@ class Tracer(TracerBase):
         scope = inspect.unwrap(fn).__globals__
         code = inspect.unwrap(fn).__code__
         self.graph._traced_from = f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
-        returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return")
+        plain = fn
         fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
+        # A function of the arguments' names, with no annotation, stands for one that takes any number.
+        returns = getattr(inspect.unwrap(fn), "__annotations__", {}).get("return") if fn is plain else None
         with Patches() as patches:
             self._patch(patches, scope)
             result = fn(*args)

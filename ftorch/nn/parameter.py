@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from ..eager.core import api as torch
 from ..eager.dispatch.overrides import disabled
-from ..eager.tensor import PLAIN, Tensor, set_state, state_of
+from ..eager.tensor import PLAIN, Tensor, modes, set_state, state_of
 
 __all__ = [
     "Buffer",
@@ -57,6 +57,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = torch.empty(0)
+        if requires_grad and isinstance(data, Tensor) and data.is_inference() and not modes.inference:
+            data.requires_grad_()  # raises
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A user's tensor type stays what it is, and is marked.

@@ -6,6 +6,7 @@ import types
 from functools import wraps
 from weakref import ref
 
+from .._old_names import place_in
 from ..eager.core.user_warnings import warn_user
 from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace
@@ -240,3 +241,5 @@ class Chainable(LRScheduler):
     def _get_closed_form_lr(self):
         factor = self._ftorch_total_factor()
         return [base * factor for base in self.base_lrs]
+
+place_in("optim.lr_scheduler", LRScheduler)

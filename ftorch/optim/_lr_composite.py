@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from .._old_names import place_in
 from ._lr_base import LRScheduler, group_values, set_group_value
 
 
@@ -120,3 +121,5 @@ class ChainedScheduler(_Composite):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = group_values(self._schedulers[-1].optimizer, "lr")
+
+place_in("optim.lr_scheduler", ChainedScheduler, SequentialLR)

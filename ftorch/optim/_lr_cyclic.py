@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from .._old_names import place_in
 from ._lr_base import (
     LRScheduler,
     check_optimizer,
@@ -313,3 +314,5 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i = self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
         self._ftorch_set_lrs(self.get_lr)
+
+place_in("optim.lr_scheduler", CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR)

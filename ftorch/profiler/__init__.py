@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from .._old_names import place_in
 from .._submodules import on_demand as _on_demand
 from . import itt
 from ._collector import Collector, record_function
@@ -324,3 +325,5 @@ __all__ = [
     "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
     "supported_activities", "tensorboard_trace_handler",
 ]
+
+place_in("profiler.profiler", ProfilerAction, profile)

@@ -22,6 +22,7 @@ from typing import Any
 
 import jax
 
+from .._old_names import place_in
 from ..eager.autograd import backward
 from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
@@ -403,3 +404,5 @@ class record_function:
 
 
 __all__ = ["Collector", "active", "record_function"]
+
+place_in("autograd.profiler", record_function)

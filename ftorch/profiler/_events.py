@@ -12,6 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from .._old_names import place_in
+
 
 class DeviceType(enum.Enum):
     """Where an event happened."""
@@ -390,3 +392,5 @@ def write_chrome_trace(events, path: str, metadata=None, began: float = 0.0) -> 
 
 __all__ = ["DeviceType", "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg",
            "Interval", "format_memory", "format_time", "format_time_share", "write_chrome_trace"]
+
+place_in("autograd.profiler_util", EventList, FunctionEvent)

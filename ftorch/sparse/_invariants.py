@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .._old_names import place_in
 from ..eager.core import formats
 from ..eager.core.dtype import int32, int64
 from ..eager.core.user_warnings import warn_once
@@ -219,3 +220,5 @@ def check_compressed(compressed, plain, values, size, layout):
 def name_of_layout(layout) -> str:
     """``"SparseCsr"``."""
     return _LAYOUT_NAME.get(layout, str(layout))
+
+place_in("sparse", check_sparse_tensor_invariants)

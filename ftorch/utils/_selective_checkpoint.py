@@ -12,6 +12,7 @@ import traceback
 from collections import defaultdict
 from typing import Any
 
+from .._old_names import place_in
 from .._ops import OpOverload, OpOverloadPacket, ops
 from ..eager.tensor import TensorBase
 from ._python_dispatch import TorchDispatchMode
@@ -263,3 +264,5 @@ The tensors that were saved in the original forward differ from those that were 
 recomputation, which happens if different operators ran. Compare the operators of section 3, and look
 up in sections 1 and 2 where they were called. Calls of "detach" are made by checkpointing itself.
 """
+
+place_in("utils.checkpoint", CheckpointPolicy, SelectiveCheckpointContext)

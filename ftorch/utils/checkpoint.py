@@ -354,7 +354,22 @@ class _Frame:
         if lines:
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different "
-                "metadata than during the forward pass.\n" + "\n".join(lines)
+                "metadata than during the forward pass.\n" + "\n".join(lines) + "\n.\n\n"
+                "Tip: To see a more detailed error message, either pass `debug=True` to\n"
+                "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
+                "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
+                "enable checkpoint\u2011debug mode globally.\n\n"
+                "If this error occurs under torch.compile with automatic_dynamic_shapes enabled,\n"
+                "it may be because the recomputation selected a different compiled graph than the\n"
+                "forward pass (e.g., a dynamic graph instead of the original static graph).\n"
+                "To fix this, either:\n"
+                "  - Use torch._dynamo.mark_dynamic() to explicitly mark varying dimensions as\n"
+                "    dynamic upfront, avoiding the static-to-dynamic transition.\n"
+                "  - Call torch._C._dynamo.eval_frame._set_lru_cache(False) to disable LRU cache\n"
+                "    reordering, which can change which graph is checked first between forward\n"
+                "    and recompute.\n"
+                "See https://github.com/pytorch/pytorch/issues/166926 for more details and\n"
+                "workaround examples.\n"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 
+from ..._old_names import place_in
 from ..._submodules import on_demand as _on_demand
 from ...amp import autocast_mode as _modern
 from ...amp.grad_scaler import GradScaler as _GradScaler
@@ -53,3 +54,6 @@ def custom_fwd(fwd=None, *, cast_inputs=None):
 def custom_bwd(bwd=None):
     _warn("custom_bwd", "custom_bwd(args..., device_type='cuda')")
     return _modern.custom_bwd(bwd, device_type="cuda")
+
+place_in("cuda.amp.grad_scaler", GradScaler)
+place_in("cuda.amp.autocast_mode", autocast)

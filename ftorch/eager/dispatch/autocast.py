@@ -166,6 +166,8 @@ def _cast_call(op, operands, static):
     rule = rules.get(op.name)
     if op.name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
         rule = "float32"
+    if op.name in _CONTRACTIONS and not _CONTRACTIONS[op.name](operands, static):
+        rule = None
     if rule is None or (rule == "float32" and _has_dtype(op, static)):
         return False, None
     if rule == "banned":
@@ -195,6 +197,24 @@ def _is_padded_in_float32(operands, static):
     """Whether padding is one of PyTorch's `reflection_pad1d`, `reflection_pad2d` and `replication_pad1d` to `3d`."""
     sizes = next((len(value) for value in static if isinstance(value, (list, tuple))), 0)
     return "replicate" in static or ("reflect" in static and sizes <= 4)
+
+
+def _sums_a_pair(operands, static):
+    """Whether an einsum sums over a letter of two operands; without one PyTorch multiplies elementwise and sums."""
+    terms, arrow, result = next(v for v in static if isinstance(v, str)).replace(" ", "").partition("->")
+    letters = [set(term) - {"."} for term in terms.split(",")]
+    shared = {x for i, a in enumerate(letters) for b in letters[i + 1 :] for x in a & b}
+    return bool(shared - set(result)) if arrow else bool(shared)
+
+
+def _keeps_a_dim(operands, static):
+    """Whether a tensordot leaves a dimension; where it leaves none PyTorch multiplies elementwise and sums."""
+    dims = [v for v in static if isinstance(v, (list, tuple))]
+    return any(t.dim() > len(d) for t, d in zip(_tensors(operands), dims))
+
+
+# Products that are no products of matrices for some arguments, and then keep their dtype.
+_CONTRACTIONS = {"einsum": _sums_a_pair, "tensordot": _keeps_a_dim}
 
 
 def _has_dtype(op, static):

@@ -8,6 +8,7 @@ from ..core import api
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size
+from ..dispatch.overrides import DisableTorchFunction
 from ..tensor import DISPATCHING, Tensor, TensorBase, check_free
 from .conversions import alias, retyped
 from .storages import TypedStorage, UntypedStorage
@@ -147,7 +148,9 @@ def _new(cls, *args, device=None, **keywords):
     if cls is Tensor:
         args = _with_keyword(args, keywords)
     check_place(device, "cpu", args)
-    out = _construct(args, _dtype.get_default_dtype(), device, is_typed=False)
+    # Neither default devices nor modes of functions are asked for the older constructors.
+    with DisableTorchFunction():
+        out = _construct(args, _dtype.get_default_dtype(), "cpu" if device is None else device, is_typed=False)
     if cls is Tensor:
         return out
     check_free(out, cls)

@@ -11,7 +11,7 @@ import numpy as np
 from ..call.op import to_numpy
 from ..core import dtype as _dtype
 from ..core.user_warnings import warn_once
-from ..tensor import TensorBase
+from ..tensor import TensorBase, modes
 
 OTHER_ORDER = (
     "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not "
@@ -187,7 +187,9 @@ def _build(leaves, shape, dtype, wanted=None):
 
 
 def say_that_gradients_end():
-    """Warns, once in a process, of a float made of a tensor that requires grad."""
+    """Warns, once in a process, of a float made of a tensor that requires grad, while gradients are on."""
+    if not modes.grad:
+        return
     warn_once(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
         "Consider using tensor.detach() first.",

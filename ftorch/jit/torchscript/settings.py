@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._old_names import place_in
 from ...eager.native.contexts import contextmanager
 from .deprecations import warn_use
 
@@ -96,3 +97,5 @@ def export_opnames(m) -> list[str]:
                 elif path.startswith("ops.") and path.count(".") == 2:
                     found.add("::".join(path.split(".")[1:]))
     return sorted(found)
+
+place_in("jit", strict_fusion)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 
+from ..._old_names import place_in
 from ...autograd import Function, is_grad_enabled
 from ...eager.core.handles import RemovableHandle
 from ...eager.tensor import Tensor
@@ -389,3 +390,5 @@ def attach_older_backward_hooks(module, hooks, args, result):
                 FutureWarning,
                 stacklevel=4,
             )
+
+place_in("utils.hooks", BackwardHook)

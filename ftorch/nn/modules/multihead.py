@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._old_names import place_in
 from ...eager.tensor import modes
 from .. import functional as F
 from .. import init
@@ -188,3 +189,5 @@ def _refusals(module, query, key, value, key_padding_mask, attn_mask, weights):
         "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad"
     )
     yield not biased, ""
+
+place_in("nn.modules.activation", MultiheadAttention)

@@ -15,6 +15,7 @@ import zlib
 
 import ftorch
 
+from ...._old_names import place_in
 from ....nn import Module
 from ..deprecations import warn_switch, warn_use
 from ..program.builtins import Future
@@ -277,3 +278,5 @@ def _asked(text: str, names) -> dict:
 
 
 services.functions_of_text = functions_of_text
+
+place_in("jit", CompilationUnit)
