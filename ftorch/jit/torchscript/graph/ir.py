@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from ....eager.core.device import device
 from ....eager.tensor import TensorBase
-from ..program.types import Type
+from ..program.types import TENSOR, Type
+from .schemas import schema_text
 
 __all__ = ["Block", "Function", "Graph", "GraphType", "Node", "Use", "Value", "annotation", "is_meaningful", "number_text"]
 
@@ -207,6 +208,11 @@ class Node:
     def kind(self) -> str:
         """The operator, ``"aten::relu"``."""
         return self.op
+
+    def schema(self) -> str:
+        """The operator's schema, "(no schema)" for what the language itself has (constants, branches)."""
+        kinds = [[v.kind if isinstance(v.kind, Type) else TENSOR for v in side] for side in (self.operands, self.results)]
+        return schema_text(self.op, *kinds)
 
     def inputs(self):
         """The operands."""

@@ -8,9 +8,10 @@ import re
 from typing import NamedTuple
 
 from ....eager.core.registry import OVERLOADS
+from ....eager.core.schema import parse
 from ..program.types import BOOL, COMPLEX, DEVICE, FLOAT, INT, NONE, NUMBER, STR, TENSOR, Type
 
-__all__ = ["MISSING", "Argument", "Match", "match", "scalar_result"]
+__all__ = ["MISSING", "Argument", "Match", "match", "scalar_result", "schema_text"]
 
 MISSING = object()
 
@@ -403,3 +404,32 @@ def scalar_result(name: str, kinds: list[Type]) -> Type | None:
     if name == "mul" and "List" in plain:
         return kinds[plain.index("List")]
     return None
+
+
+def schema_text(op: str, operands: list[Type], results: list[Type]) -> str:
+    """The schema of a node's operator, of the overload that takes operands of these types.
+
+    Operators of the language itself (``prim::If``) have none.
+    """
+    from ...._ops import ops
+
+    room, _, name = op.partition("::")
+    packet = getattr(ops.aten, name, None) if room == "aten" else None
+    found = []
+    for overload in packet.overloads() if packet is not None else ():
+        text = str(getattr(packet, overload)._schema).replace("SymInt", "int")
+        arguments = _of_declaration(parse(text.partition("::")[2])).arguments
+        if len(arguments) == len(operands) and "out" not in overload:
+            bound: dict = {}
+            for convert in (False, True):
+                if all(_fits(a.type, kind, bound, convert) for a, kind in zip(arguments, operands)):
+                    found.append((convert, str(getattr(packet, overload)._schema)))
+                    break
+    if found:
+        return min(found, key=lambda f: f[0])[1]
+    kinds = {kind.shown() for kind in operands}
+    if room == "aten" and len(kinds) == 1 and len(results) == 1:  # the language's own, of two numbers or texts
+        (kind,) = kinds
+        given = ", ".join(f"{kind} {letter}" for letter, _ in zip("ab", operands))
+        return f"{op}.{kind}({given}) -> {results[0].shown()}"
+    return "(no schema)"
