@@ -177,6 +177,8 @@ def _generated(cls, size, randomness, dims):
         return level.in_front(t) if level.is_batched(t) else level.in_front(t).contiguous()
 
     class Generated(Function):
+        generate_vmap_rule = True  # a ``vmap`` around this one
+
         @staticmethod
         def forward(*args):
             with BatchLevel(size, randomness) as level:
@@ -194,15 +196,17 @@ def _generated(cls, size, randomness, dims):
                     seen, given, results if isinstance(output, tuple) else results[0]
                 )
                 same = {id(w): t for w, t in zip((*given, *results), (*inputs, *many))}
-                kept, ctx.saved_dims = [], []
-                for t in seen.saved:
-                    below, dim = leave(level, t)
-                    if id(t) in same:  # the graph knows inputs and outputs by identity
-                        below, dim = same[id(t)], getattr(t, "_bdim", None)
-                    kept.append(below)
-                    ctx.saved_dims.append(dim)
+
+                def parts(tensors):
+                    # The graph knows inputs and outputs by identity.
+                    found = [(same[id(t)], getattr(t, "_bdim", None)) if id(t) in same else leave(level, t) for t in tensors]
+                    return [below for below, _ in found], [dim for _, dim in found]
+
+                kept, ctx.saved_dims = parts(seen.saved)
                 ctx.save_for_backward(*kept)
-                ctx.attributes = seen.attributes
+                kept, ctx.forward_dims = parts(seen.saved_for_forward)
+                ctx.save_for_forward(*kept)
+                ctx.own_attributes = seen.attributes
                 for name in ("mark_dirty", "mark_non_differentiable"):
                     chosen = seen.marked.get(name)
                     if chosen:
@@ -212,7 +216,7 @@ def _generated(cls, size, randomness, dims):
         def backward(ctx, *grads):
             with BatchLevel(size, randomness) as level:
                 seen = _Context(ctx)
-                seen.attributes.update(ctx.attributes)
+                seen.attributes.update(ctx.own_attributes)
                 seen.saved_tensors = enter(level, ctx.saved_tensors, ctx.saved_dims)
                 out = cls.backward(seen, *enter(level, grads, [0] * len(grads)))
                 out = out if isinstance(out, tuple) else (out,)
@@ -226,13 +230,16 @@ def _generated(cls, size, randomness, dims):
                         result.append(level.in_front(g).movedim(0, d))
                 return tuple(result)
 
-        @staticmethod
-        def jvp(ctx, *tangents):
-            raise NotImplementedError(
-                "You must implement the jvp function for custom autograd.Function to use it with "
-                "forward mode AD."
-            )
+    def jvp(ctx, *tangents):
+        with BatchLevel(size, randomness) as level:
+            seen = _Context(ctx)
+            seen.attributes.update(ctx.own_attributes)
+            seen.saved_tensors = enter(level, ctx.saved_tensors, ctx.forward_dims)
+            moved = cls.jvp(seen, *enter(level, tangents, dims))
+            return pytree.tree_map(lambda t: spread(level, t), moved)
 
+    if cls.jvp is not Function.jvp:
+        Generated.jvp = staticmethod(jvp)  # type: ignore[method-assign]
     Generated.__name__ = f"Vmapped{cls.__name__}"
     return Generated
 
@@ -242,7 +249,7 @@ class _Context:
 
     def __init__(self, ctx):
         vars(self).update(
-            saved=(), marked={}, attributes={}, saved_tensors=(),
+            saved=(), saved_for_forward=(), marked={}, attributes={}, saved_tensors=(),
             needs_input_grad=getattr(ctx, "needs_input_grad", ()), real=ctx,
         )
 
@@ -259,7 +266,7 @@ class _Context:
         self.saved = tensors
 
     def save_for_forward(self, *tensors):
-        """Forward mode runs below, on the function itself."""
+        self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors):
         self.marked["mark_dirty"] = tensors

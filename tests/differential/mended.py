@@ -1238,4 +1238,40 @@ for by in (nn.Sequential(nn.Linear(2, 2)), Options().scale, functools.partial(ma
         return y + 1 if y.sum().item() > 0 else y
     print(Made.by(f)(torch.ones(2)))
 """,
+    """
+torch.set_default_dtype(torch.float64)
+from torch.func import vmap, jvp, grad, jacrev, jacfwd, hessian
+x = torch.tensor([0.4, 1.2, -0.7], requires_grad=True)
+jacrev(jacfwd(lambda x: (x.exp() / (1 + x * x)).norm()))(x).detach()
+torch.autograd.grad(jacfwd(lambda x: (x[torch.tensor([2, 0, 0])] * x).pow(2).mean())(x).sum(), x)
+def w1(x): y = x * 2; y[1:].mul_(x[2]); return y
+def w2(x): y = x * 2; y[0] = x[1]; y[1:].add_(x[2]).mul_(x[:1]); return y * x
+def w3(x): y = x * 2; y.mul_(x[1]); y[1:].mul_(x[2]); return y
+X = torch.linspace(-1, 1.5, 9).view(3, 3).requires_grad_()
+for w in (w1, w2, w3):
+    print(torch.autograd.grad(vmap(w)(X).sin().sum(), X))
+    print(torch.autograd.grad(jvp(w, (X[0],), (X[1],))[1].sin().sum(), X))
+    print(torch.autograd.grad(jvp(vmap(w), (X,), (X * 2,))[1].sin().sum(), X))
+    print(torch.autograd.grad(vmap(lambda r: jvp(w, (r,), (r * 2,))[1])(X).sin().sum(), X))
+""",
+    """
+from torch.func import vmap, jvp, grad, jacrev, jacfwd, hessian
+class Square(torch.autograd.Function):
+    generate_vmap_rule = True
+    @staticmethod
+    def forward(x): return x * x
+    @staticmethod
+    def setup_context(ctx, inputs, output): ctx.save_for_backward(*inputs); ctx.save_for_forward(*inputs); ctx.scale = 2
+    @staticmethod
+    def backward(ctx, g): (x,) = ctx.saved_tensors; return ctx.scale * x * g
+    @staticmethod
+    def jvp(ctx, t): (x,) = ctx.saved_tensors; return ctx.scale * x * t
+f, X = Square.apply, torch.arange(8.).view(2, 2, 2)
+vmap(vmap(f))(X), vmap(vmap(vmap(f)))(X), vmap(vmap(f, in_dims=1), in_dims=2)(X), vmap(lambda x: vmap(lambda y: f(x) + y)(X[0]))(X)
+grad(lambda x: vmap(vmap(f))(x).sum())(X), vmap(grad(lambda x: vmap(f)(x).sum()))(X), vmap(vmap(grad(lambda x: f(x).sum())))(X)
+jvp(vmap(vmap(f)), (X,), (X,)), vmap(lambda x: jvp(vmap(f), (x,), (x,)))(X), vmap(vmap(lambda x: jvp(f, (x,), (x,))))(X)
+jacrev(lambda x: vmap(vmap(f))(x).sum(0))(X), jacfwd(lambda x: vmap(vmap(f))(x).sum(0))(X), hessian(lambda x: vmap(f)(x).sum())(X[0])
+Y = X.clone().requires_grad_()
+torch.autograd.grad(vmap(vmap(f))(Y).sum(), Y)
+""",
 ]

@@ -126,6 +126,8 @@ def _for_needed(node, backward, saved):
 def _passes(backward, scalars):
     """Whether the gradient of the result is that of each operand, as it is."""
     plan, result = backward.plan, backward.plan.geometries[0]
+    if isinstance(plan.op.definition, derivatives.Derived):  # an operator's function with other operands
+        return False
     if plan.op.name == "add":
         kind, alpha, *_ = plan.structure.slots[2]
         if (scalars[alpha] if kind == "s" else alpha) != 1:

@@ -392,6 +392,23 @@ def save(level, t):
     return saved_tensors.SavedOutside(t)
 
 
+def before_write(level, tensors):
+    """The operands of a write: with a copy of its target where a graph outside of the level may keep what they are made of."""
+    target = tensors[0]
+    if not (modes.grad and isinstance(target, Wrapped) and target._level is level and any(map(_is_recorded_outside, tensors))):
+        return tensors
+    copy = level.rewrapped(target, lambda x: x.clone())
+    copy._ftorch_requires_grad = target._ftorch_requires_grad
+    return [copy if t is target else t for t in tensors]
+
+
+def _is_recorded_outside(t):
+    if not isinstance(t, Wrapped):
+        return t._ftorch_requires_grad
+    parts = [part for part in (t._inner, getattr(t, "_tangent", None)) if part is not None]
+    return any([part._ftorch_requires_grad or _is_recorded_outside(part) for part in parts])
+
+
 def save_of_write(level, places, tensors, result):
     """What a node of a level keeps of a write: the target as it was, other operands, the result."""
     kept = []

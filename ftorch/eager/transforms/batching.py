@@ -18,7 +18,7 @@ from ..core.geometry import Geometry, Size, geometry, with_bits
 from ..core.public_functions import python_of
 from ..core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..core.return_values import named
-from ..dispatch.levels import Level, Wrapped, record_wrapped, save_of_write, wrapped_plan
+from ..dispatch.levels import Level, Wrapped, before_write, record_wrapped, save_of_write, wrapped_plan
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..tensor import TensorBase, extras, modes
 
@@ -287,7 +287,7 @@ class BatchLevel(Level):
         if recorded:
             inplace_history.check_inplace(target)
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
-        (result,) = self._outputs(plan, tensors, scalars)
+        (result,) = self._outputs(plan, before_write(self, tensors), scalars)
         value = result._inner
         if recorded:
             backward = derivatives.of_plan(plan, mask, tape.node_class)

@@ -21,6 +21,7 @@ from ..dispatch.levels import (
     Level,
     Wrapped,
     adopted,
+    before_write,
     level_of,
     record_wrapped,
     save_of_write,
@@ -128,7 +129,7 @@ class DualLevel(Level):
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
             inplace_history.check_inplace(target)
-        (result,) = self._outputs(plan, tensors, scalars)
+        (result,) = self._outputs(plan, before_write(self, tensors), scalars)
         if recorded:
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             node = backward.node_class(backward, scalars)

@@ -13,6 +13,7 @@ from . import (
     quantized_layers,
     sparse,
     training,
+    transforms,
     values,
 )
 
@@ -36,6 +37,7 @@ FAMILIES = {
     "reductions": arguments.reductions,
     "optimizers": arguments.optimizers,
     "training": training.training,
+    "transforms": transforms.transforms,
     "sparse": sparse.sparse,
     "quantized": quantized.quantized,
     "quantized_dynamic": quantized_layers.dynamic,
