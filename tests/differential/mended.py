@@ -1267,7 +1267,7 @@ class Square(torch.autograd.Function):
     @staticmethod
     def jvp(ctx, t): (x,) = ctx.saved_tensors; return ctx.scale * x * t
 f, X = Square.apply, torch.arange(8.).view(2, 2, 2)
-vmap(vmap(f))(X), vmap(vmap(vmap(f)))(X), vmap(vmap(f, in_dims=1), in_dims=2)(X), vmap(lambda x: vmap(lambda y: f(x) + y)(X[0]))(X)
+vmap(vmap(f))(X), vmap(vmap(vmap(f)))(X), vmap(vmap(f, in_dims=1), in_dims=2)(X).contiguous(), vmap(lambda x: vmap(lambda y: f(x) + y)(X[0]))(X)
 grad(lambda x: vmap(vmap(f))(x).sum())(X), vmap(grad(lambda x: vmap(f)(x).sum()))(X), vmap(vmap(grad(lambda x: f(x).sum())))(X)
 jvp(vmap(vmap(f)), (X,), (X,)), vmap(lambda x: jvp(vmap(f), (x,), (x,)))(X), vmap(vmap(lambda x: jvp(f, (x,), (x,))))(X)
 jacrev(lambda x: vmap(vmap(f))(x).sum(0))(X), jacfwd(lambda x: vmap(vmap(f))(x).sum(0))(X), hessian(lambda x: vmap(f)(x).sum())(X[0])

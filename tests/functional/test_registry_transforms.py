@@ -29,7 +29,7 @@ SKIPPED_JVP: dict[str, str] = {
     "_instance_norm_train": _STATISTICS,
     "polar": "the derivative takes the magnitude to be positive, as in PyTorch",
     **dict.fromkeys(
-        (n for n in OPS if n.startswith("fake_quantize_")), "the derivative passes straight through"
+        (n for n in OPS if n.startswith(("fake_quantize_", "_fake_quantize_"))), "the derivative passes straight through"
     ),
     "scatter.reduce": "there is no derivative, as in PyTorch",
     "scatter.value_reduce": "there is no derivative, as in PyTorch",
