@@ -18,7 +18,14 @@ from ..core.geometry import Geometry, Size, geometry, with_bits
 from ..core.public_functions import python_of
 from ..core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..core.return_values import named
-from ..dispatch.levels import Level, Wrapped, before_write, record_wrapped, save_of_write, wrapped_plan
+from ..dispatch.levels import (
+    Level,
+    Wrapped,
+    before_write,
+    record_wrapped,
+    save_of_write,
+    wrapped_plan,
+)
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..tensor import TensorBase, extras, modes
 
