@@ -18,7 +18,24 @@ class Unsupported(TorchDynamoException):
         self.msg = msg
 
 
-class BackendCompilerFailed(TorchDynamoException):
+class ShortenTraceback(TorchDynamoException):
+    """One whose traceback begins in the user's code."""
+
+    def __init__(self, *args, first_useful_frame=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.first_useful_frame = first_useful_frame
+
+    def remove_dynamo_frames(self):
+        """The exception, whose frames above the user's are left out where they are known."""
+        if self.first_useful_frame is None or self.__traceback__ is None:
+            return self
+        tb = self.__traceback__
+        while tb is not None and tb.tb_frame is not self.first_useful_frame:
+            tb = tb.tb_next
+        return self if tb is None else self.with_traceback(tb)
+
+
+class BackendCompilerFailed(ShortenTraceback):
     """A backend raised."""
 
     def __init__(self, backend_fn, inner_exception, *_):

@@ -20,6 +20,17 @@ x.view(6).grad_fn._saved_self_sym_sizes, x.unsqueeze(-1).grad_fn._saved_dim
 F.softmax(x, -1).grad_fn._saved_dim, x.clamp(0, 1).grad_fn._saved_min
 x.exp().grad_fn.nope
 """,
+    "layers": """
+x, w, b = torch.rand(2, 3), torch.ones(4, 3), torch.ones(4, requires_grad=True)
+def shown(f): return [(n, getattr(f, n)) for n in dir(f) if n.startswith("_saved")]
+shown(F.linear(x, w, b).grad_fn), shown(F.linear(x, w.requires_grad_(), b).grad_fn), shown(F.linear(x, w).grad_fn)
+shown(F.linear(x.requires_grad_(), w, b).grad_fn), shown(F.linear(x, w).grad_fn), shown(F.linear(x, w.detach(), b).grad_fn)
+y = F.linear(x, w, b)
+y.grad_fn._raw_saved_mat1.register_hooks(lambda t: t * 2, lambda t: t)
+y.sum().backward()
+w.grad, y.grad_fn._saved_alpha
+y.grad_fn._saved_mat1
+""",
     "tensors": """
 x = torch.tensor([1., 2.], requires_grad=True)
 (x * 2).grad_fn._saved_self, (x * x).grad_fn._saved_self is x, x.exp().grad_fn._saved_result

@@ -166,6 +166,8 @@ def of_op(node, name: str):
     plan = node.backward.plan
     declared = _declared().get(type(node).__name__)
     if declared is None or wanted in declared:
+        if plan.op.definition.name == "linear" and declared is not None and "mat2" in declared:
+            return _of_linear(node, plan, wanted, raw)
         position = _position(node.backward, wanted)
         if position is not None:
             if position < 0:
@@ -180,6 +182,28 @@ def of_op(node, name: str):
             if found:
                 return _shown(value, "" if declared is None else declared[wanted])
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _of_linear(node, plan, wanted, raw):
+    """What the node of a layer shows, which is an ``addmm`` or ``mm`` with the transposed weight."""
+    if wanted in ("alpha", "beta"):
+        return 1
+    name, _, part = wanted.partition("_sym_")
+    argument = "weight" if name == "mat2" else "input"
+    # Only where its gradient is computed, for which the other one is saved, are an operand's strides kept.
+    if part == "strides" and _position(node.backward, "input" if argument == "weight" else "weight") < 0:
+        return ()
+    if part:
+        geometry = plan.inputs[_slot(plan, argument)[1]]
+        values = tuple(geometry.shape if part == "sizes" else geometry.stride)
+        return values[::-1] if argument == "weight" else values
+    position = _position(node.backward, argument)
+    if position < 0:
+        return _SavedNone(node) if raw else None
+    if raw:
+        return SavedTensor(node, position)
+    t = _unpacked(node, position)
+    return t.t() if argument == "weight" else t
 
 
 def _argument(plan, wanted):

@@ -108,6 +108,20 @@ def _warned(program, t):
     return [(w.category, str(w.message).partition(" (Triggered")[0].replace("ftorch", "torch")) for w in caught]
 
 
+def test_errors_of_backends_shorten_their_tracebacks():
+    def kinds(t):
+        def bad(graph, examples):
+            raise ValueError("no")
+
+        try:
+            t.compile(lambda x: x + 1, backend=bad)(t.ones(2))
+        except t._dynamo.exc.ShortenTraceback as e:
+            return [c.__name__ for c in type(e).__mro__]
+        return None
+
+    assert kinds(ftorch) == kinds(torch)
+
+
 @pytest.mark.parametrize("program", [
     lambda t: t.is_autocast_cpu_enabled(), lambda t: t.get_autocast_cpu_dtype(), lambda t: t.get_autocast_gpu_dtype(),
     lambda t: t.set_autocast_cpu_enabled(False), lambda t: t.set_autocast_cpu_dtype(t.bfloat16),
