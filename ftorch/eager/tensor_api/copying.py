@@ -8,7 +8,7 @@ import numpy as np
 
 from ..call import op as _op
 from ..core import device as _device
-from ..core.geometry import Size, geometry
+from ..core.geometry import Size, geometry, with_bits
 from ..dispatch.overrides import DisableTorchFunctionSubclass
 from ..memory.storage import Storage
 from ..runtime.executor import copied_with
@@ -108,12 +108,30 @@ def __reduce_ex__(self, protocol):
     kind = None if self.__class__ is Tensor else self.__class__
     if self.is_meta:
         return _rebuild_meta, (kind, tuple(self.shape), self.stride(), dtype, self.requires_grad, state_of(self))
+    if _is_part(self):  # with all of the memory that it is a part of
+        g, storage = self._ftorch_geometry, self._ftorch_storage
+        whole = wrap_view(storage, geometry(Size((storage.nbytes // dtype.itemsize,)), dtype, g.device), 0, None)
+        return _rebuild_part, (kind, whole, (*self.shape,), self.stride(), self._ftorch_offset, g.bits,
+                               self.requires_grad, state_of(self))
     array = _op.to_numpy(self)
     state = (kind, np.asarray(array).view(f"V{dtype.itemsize}").tobytes()
              if array.ndim and array.size else np.asarray(array).tobytes(),
              tuple(self.shape), dtype, str(self.device), self.requires_grad, state_of(self),
              self.stride() if self._ftorch_geometry.is_dense else None)
     return _rebuild, state
+
+
+def _is_part(t) -> bool:
+    """Whether a tensor is not simply all elements of its storage, in its order."""
+    g, storage = t._ftorch_geometry, t._ftorch_storage
+    if storage.error is not None or storage.root.dtype is not g.dtype or not storage.nbytes:
+        return False
+    return bool(g.bits) or not g.is_dense or storage.nbytes != g.numel * g.dtype.itemsize
+
+
+def _rebuild_part(cls, whole, shape, stride, offset, bits, requires_grad, attributes):
+    g = with_bits(geometry(Size(shape), whole.dtype, whole.device, stride), bits)
+    return _completed(wrap_view(whole._ftorch_storage, g, offset, None), cls, requires_grad, attributes)
 
 
 def _rebuild(cls, data, shape, dtype, where, requires_grad, attributes, stride=None):

@@ -1,6 +1,7 @@
 """Where classes say they are defined, and what default devices, modes and deprecated names do to single calls."""
 
 import importlib
+import pickle
 import warnings
 
 import pytest
@@ -92,8 +93,29 @@ def _recomputed_otherwise(t):
     return None
 
 
+def _pickled_parts(t):
+    x = t.arange(12.0).reshape(3, 4)
+    c = t.complex(t.arange(3.0), t.ones(3))
+    written = t.zeros(4)
+    part = written[1:]
+    written.add_(2)
+    part[0] = 7
+    found = []
+    for v in (
+        x, x[1], x[:, 1:3], x.t(), x[0, 0], x[::2], t.ones(1).expand(3), x[3:], c[1:], x.as_strided((2, 2), (1, 1)), part,
+        x.bfloat16()[1], (x > 3)[1], t.ones(0), t.nn.Parameter(x[1]), t.empty(2, 0, 3), c.conj(),
+        t.ones(2, 3, 4, 5).to(memory_format=t.channels_last),
+    ):
+        y = pickle.loads(pickle.dumps(v))
+        found.append((y.tolist(), y.stride() if y.numel() else 0, y.storage_offset(), y.untyped_storage().nbytes(),
+                      y.is_conj(), y.requires_grad, y._is_view(), type(y).__name__))
+        if y.numel() and not y.requires_grad and v is not x and y.dtype is t.float32 and y.stride() != (0,):
+            y.zero_()
+    return found, x.tolist()
+
+
 @pytest.mark.parametrize("program", [
-    _constructed, _cast_contractions, _parameter_of_inference, _functions_of_any_number, _recomputed_otherwise,
+    _pickled_parts, _constructed, _cast_contractions, _parameter_of_inference, _functions_of_any_number, _recomputed_otherwise,
 ])
 def test_single_calls(program):
     importlib.import_module("torch.utils.checkpoint")
