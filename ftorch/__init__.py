@@ -271,6 +271,16 @@ _ELSEWHERE = {
     "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode",
     "set_autocast_gpu_dtype": "amp.autocast_mode",
+    **dict.fromkeys(
+        (
+            "_to_functional_tensor _from_functional_tensor _is_functional_tensor _is_functional_tensor_base _sync "
+            "_enable_functionalization _disable_functionalization _freeze_functional_tensor "
+            "_functionalize_replace _functionalize_commit_update _functionalize_sync "
+            "_functionalize_has_data_mutation _functionalize_has_metadata_mutation "
+            "_functionalize_mutation_counter "
+        ).split(),
+        "_dispatch.functional_tensors",
+    ),
     "cond": "functional.control_flow",
     "vmap": "eager.transforms.vmap",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "fx.experimental.symbolic_shapes"),

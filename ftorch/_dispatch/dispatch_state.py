@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from ..eager.native.contexts import repeatable
 
@@ -14,6 +15,7 @@ class _State(threading.local):
         self.stack: list = []
         self.off = False
         self.declared = False
+        self.functional: Any = None  # by what functionalization is enabled
 
 
 state = _State()

@@ -139,12 +139,21 @@ def run(func, tensors, args, kwargs):
     stack = state.stack
     if not stack and not found:
         return False, None
+    by = next((t for t in found if hasattr(type(t), "functionalized")), state.functional)
+    if by is not None:  # before all modes
+        result = by.functionalized(func, args, kwargs)
+        if result is not NotImplemented:
+            return True, result
+        found = [t for t in found if t is not by]
+        stack = [m for m in stack if m is not by]
+        if not stack and not found:
+            return False, None
     types = tuple(map(type, found))
     rules = getattr(func, "dispatch_rules", {})
     declined = []
     if stack:
         mode = stack[-1]
-        state.stack = stack[:-1]
+        outer, state.stack = state.stack, [m for m in state.stack if m is not mode]
         try:
             rule = rules.get(type(mode))
             if rule is None:
@@ -158,7 +167,7 @@ def run(func, tensors, args, kwargs):
             else:
                 result = rule(mode, func, types, args, kwargs)
         finally:
-            state.stack = stack
+            state.stack = outer
         if result is not NotImplemented:
             return True, result
         declined.append(f"mode object {mode}")

@@ -1,7 +1,7 @@
 """Recorded calls without their writes: what PyTorch's functionalization makes of a graph of ATen's ops.
 
 A tensor of the graph is a `Functional`: its value now, and the views that lead to it from what owns the memory
-(`_Owner`). A write gives the tensor a new value, which is carried through the inverses of its views into the
+(`Owner`). A write gives the tensor a new value, which is carried through the inverses of its views into the
 owner; another tensor of that memory is taken anew when it is read next. Views themselves read nothing. The order
 of the calls is PyTorch's.
 """
@@ -9,38 +9,24 @@ of the calls is PyTorch's.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
+from ..._dispatch.view_replay import SEVERAL, VIEWS, Owner, Replay, copying, functional_form
 from ..._ops import OpOverload, ops
 from ..._subclasses.fake_tensor import fake_like
 from ..graph import Graph
 from ..node import Node, map_arg
 
 aten = ops.aten
-_VIEWS = frozenset(
-    "alias as_strided detach diagonal expand lift_fresh permute select slice split split_with_sizes squeeze t "
-    "transpose unbind unsqueeze view _unsafe_view view_as_real view_as_complex unfold".split()
-)
-_SEVERAL = frozenset("split split_with_sizes unbind".split())
-_SCATTERED = frozenset("select slice diagonal as_strided".split())
-_SAME = frozenset("alias detach lift_fresh".split())
 _DRAWS = frozenset("bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform_".split())
-_RENAMED = {"bernoulli_": ("bernoulli", "p"), "normal_": ("normal_functional", "default")}
 _META = ("stack_trace", "nn_module_stack", "partitioner_tag", "custom")
-
-
-class _Owner:
-    """Memory: its value as a whole, and how often it was written."""
-
-    def __init__(self, node: Node):
-        self.base, self.generation = node, 0
 
 
 class Functional:
     """A tensor: its value, and the views by which it is seen in its memory, ``(target, args, kwargs, example, item)``."""
 
-    def __init__(self, node: Node, owner: _Owner, metas: tuple = ()):
+    def __init__(self, node: Node, owner: Owner, metas: tuple = ()):
         self.node, self.owner, self.metas, self.generation = node, owner, metas, 0
 
 
@@ -48,7 +34,7 @@ def _is_write(target):
     return isinstance(target, OpOverload) and target._form == "inplace" and target._opname.endswith("_")
 
 
-class Functionalization:
+class Functionalization(Replay):
     """Emits calls into a graph, functional ones.
 
     Args:
@@ -67,7 +53,7 @@ class Functionalization:
 
     def given(self, old: Node, new: Node) -> Functional:
         """Declares a tensor from outside."""
-        found = self.tensors[old] = Functional(new, _Owner(new))
+        found = self.tensors[old] = Functional(new, Owner(new))
         return found
 
     def is_written(self, old: Node) -> bool:
@@ -77,8 +63,8 @@ class Functionalization:
     # --- emitting
 
     def _call(self, target, args, kwargs=None, like: Any = None, name=None) -> Node:
-        if self.copies and getattr(target, "_opname", None) in _VIEWS:
-            target, name = _copying(target), None
+        if self.copies and getattr(target, "_opname", None) in VIEWS:
+            target, name = copying(target), None
         name = name or (getattr(target, "_opname", None) or target.__name__).partition(".")[0]
         node = self.graph.call_function(target, tuple(args), kwargs or {}, name=name)
         node.meta.update(self._origin)
@@ -86,21 +72,18 @@ class Functionalization:
             node.meta["val"] = like
         return node
 
-    def _seen(self, base: Node, metas: Iterable) -> Node:
-        for target, args, kwargs, example, item in metas:
-            base = self._call(target, (base, *args), kwargs, like=example)
-            if item is not None:
-                base = self._item(base, item)
-        return base
+    def call(self, target, args, kwargs=None, like: Any = None):
+        name = "getitem" if target is operator.getitem else None
+        return self._call(target, args, kwargs, like=like, name=name)
 
-    def _item(self, node, i):
-        return self._call(operator.getitem, (node, i), like=node.meta["val"][i], name="getitem")
+    def example(self, value):
+        return value.meta["val"]
 
     def sync(self, t: Functional) -> Node:
         """A tensor's value, taken anew if its memory was written since."""
         if t.generation != t.owner.generation:
             if t.metas:
-                t.node = self._seen(t.owner.base, t.metas)
+                t.node = self.seen(t.owner.base, t.metas)
             else:
                 t.node = t.owner.base
             t.generation = t.owner.generation
@@ -117,56 +100,8 @@ class Functionalization:
 
     def write(self, t: Functional, new: Node) -> None:
         """Makes a node's value that of a tensor, and of what lies in its memory."""
-        value, owner = new, t.owner
-        if t.metas:
-            befores = [owner.base]
-            for meta in t.metas[:-1]:
-                befores.append(self._seen(befores[-1], (meta,)))
-            for before, meta in zip(reversed(befores), reversed(t.metas)):
-                value = self._undone(before, meta, value)
-        owner.base = value
-        owner.generation += 1
+        self.written(t.owner, t.metas, new)
         self.sync(t)
-
-    def _undone(self, before: Node, meta, value: Node) -> Node:
-        """A whole with a value in the place that a view sees of it."""
-        target, args, kwargs, example, item = meta
-        name, like = target._opname, before.meta["val"]
-        if name in _SAME:
-            return value
-        if name in _SCATTERED:
-            scatter = getattr(aten, f"{name}_scatter").default
-            return self._call(scatter, (before, value, *args), kwargs, like=like)
-        if name == "unbind":
-            dim = args[0] if args else 0
-            return self._call(aten.select_scatter.default, (before, value, dim, item), like=like)
-        if name in _SEVERAL:
-            dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-            start = sum(int(part.shape[dim]) for part in example[:item])
-            stop = start + int(example[item].shape[dim])
-            return self._call(aten.slice_scatter.default, (before, value, dim, start, stop), like=like)
-        if name in ("t", "transpose"):
-            return self._call(target, (value, *args), kwargs, like=like)
-        if name == "permute":
-            rank = len(args[0])
-            inverse = sorted(range(rank), key=lambda d: args[0][d] % rank)
-            return self._call(target, (value, inverse), like=like)
-        if name == "unsqueeze":
-            return self._call(aten.squeeze.dim, (value, args[0]), like=like)
-        if name == "squeeze":
-            dims = range(len(like.shape)) if not args else args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
-            for d in sorted(d % max(len(like.shape), 1) for d in dims):
-                if like.shape[d] == 1:
-                    value = self._call(aten.unsqueeze.default, (value, d), like=value.meta["val"].unsqueeze(d))
-            return value
-        if name in ("view", "_unsafe_view"):
-            if target is getattr(aten.view, "dtype", None):
-                return self._call(target, (value, like.dtype), like=like)
-            return self._call(aten.view.default, (value, list(like.shape)), like=like)
-        if name in ("view_as_real", "view_as_complex"):
-            back = aten.view_as_complex if name == "view_as_real" else aten.view_as_real
-            return self._call(back.default, (value,), like=like)
-        raise RuntimeError(f"a write through {target} cannot be made functional")
 
     # --- nodes
 
@@ -177,7 +112,7 @@ class Functionalization:
         name = getattr(target, "_opname", "")
         whole = old.args[0] if old.args and isinstance(old.args[0], Node) else None
         source = None if whole is None else self.tensors[whole]
-        if isinstance(source, Functional) and name in _VIEWS and isinstance(target, OpOverload):
+        if isinstance(source, Functional) and name in VIEWS and isinstance(target, OpOverload):
             self._view(old, source)
         elif target is operator.getitem and isinstance(source, list):
             self.tensors[old] = source[old.args[1]]
@@ -185,7 +120,7 @@ class Functionalization:
             self._made(old, self.graph.node_copy(old, self.value))
             if old.args[1] == 2:  # the last of the op that was recorded
                 for t, i in self._statistics.pop(whole):
-                    self.write(t, self._item(self.value(whole), i))
+                    self.write(t, self.item(self.value(whole), i))
         elif name == "native_batch_norm" and isinstance(target, OpOverload):
             self._batch_norm(old)
         elif _is_write(target):
@@ -201,15 +136,15 @@ class Functionalization:
 
     def _made(self, old, node):
         is_several = isinstance(node.meta.get("val"), (tuple, list))
-        self.tensors[old] = node if is_several else Functional(node, _Owner(node))
+        self.tensors[old] = node if is_several else Functional(node, Owner(node))
 
     def _view(self, old, source):
         args, kwargs = self.arguments(tuple(old.args[1:])), self.arguments(dict(old.kwargs))
         example = old.meta.get("val")
         node = self._call(old.target, (source.node, *args), kwargs, like=example)
-        if old.target._opname in _SEVERAL:
+        if old.target._opname in SEVERAL:
             self.tensors[old] = [
-                Functional(self._item(node, i), source.owner,
+                Functional(self.item(node, i), source.owner,
                            (*source.metas, (old.target, args, kwargs, example, i)))
                 for i in range(len(example))
             ]
@@ -332,18 +267,6 @@ def _mutated(target) -> bool:
     if not isinstance(target, OpOverload) or target.namespace == "aten":
         return False
     return any(a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments)
-
-
-def functional_form(target: OpOverload) -> OpOverload | None:
-    """The overload of ATen that computes what one that writes in place does; None if there is none."""
-    name, overload = _RENAMED.get(target._opname, (target._opname[:-1], target._overloadname))
-    packet = getattr(aten, name, None)
-    return None if packet is None else getattr(packet, overload, None)
-
-
-def _copying(target):
-    packet = getattr(aten, "_unsafe_view" if target._opname == "_unsafe_view" else f"{target._opname}_copy", None)
-    return getattr(packet, target._overloadname, target)
 
 
 def _example(target: Callable, args, kwargs):
