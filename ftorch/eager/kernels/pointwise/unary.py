@@ -156,11 +156,20 @@ def _sinc(x):
 
 
 def _sinc_slope(self):
-    at_zero = self == 0
+    at_zero = self * self * math.pi == 0  # of tiny numbers, too: the divisor is a square
     x = jnp.where(at_zero, jnp.ones_like(self), self)
     angle = math.pi * x
     slope = (angle * jnp.cos(angle) - jnp.sin(angle)) / (angle * x)
     return jnp.where(at_zero, jnp.zeros_like(x), slope)
+
+
+def _log1p(x):
+    if not is_complex(x):
+        return jnp.log1p(x)
+    re, im = x.real, x.imag
+    is_near = lax.abs(x) < 0.5  # there the modulus of 1 + x is near one, whose logarithm loses what x says
+    near = jnp.log1p(jnp.where(is_near, re * (re + 2) + im * im, jnp.zeros_like(re))) / 2
+    return lax.complex(jnp.where(is_near, near, jnp.log(jnp.hypot(re + 1, im))), jnp.arctan2(im, re + 1))
 
 
 def _acosh_slope(self):
@@ -179,7 +188,7 @@ _FLOAT = {
     "log": (jnp.log, lambda self: 1 / self, ""),
     "log2": (_logarithm(2.0, _exp2), lambda self: 1 / (self * _LN2), ""),
     "log10": (_logarithm(10.0, _powers_of_ten), lambda self: 1 / (self * _LN10), ""),
-    "log1p": (jnp.log1p, lambda self: 1 / (self + 1), ""),
+    "log1p": (_log1p, lambda self: 1 / (self + 1), ""),
     "sqrt": (jnp.sqrt, lambda result: 1 / (2 * result), ""),
     "rsqrt": (lax.rsqrt, lambda result: -0.5 * result * result * result, ""),
     "reciprocal": (lambda x: 1 / x, lambda result: -result * result, ""),
