@@ -162,10 +162,10 @@ class RuleOptimizer(Optimizer):
         if not gathered:
             return
         if len({id(p._ftorch_storage) for p, _, _ in gathered}) < len(gathered):
-            now, later = _in_turn(gathered)
-            if later:
-                self._ftorch_update(now, group, values, **overrides)
-                self._ftorch_update(later, group, values, **overrides)
+            rounds = _in_turn(gathered)
+            if len(rounds) > 1:
+                for entries in rounds:
+                    self._ftorch_update(entries, group, values, **overrides)
                 return
         values = {**values, **overrides}
         if group.get("differentiable"):
@@ -253,17 +253,22 @@ class RuleOptimizer(Optimizer):
 
 
 def _in_turn(gathered):
-    """Those that are updated at once, and those that lie in memory of one before (a weight and its transpose, a parameter that
-    was given twice): they are updated after it, as in PyTorch."""
+    """Lists of those that are updated at once: what lies in memory of one before (a weight and its transpose, a parameter that
+    was given twice, columns of a matrix) is updated after it, as in PyTorch."""
     spans = [(id(p._ftorch_storage), *_span(p)) for p, _, _ in gathered]
     in_order = sorted(spans)
     if not any(one[0] == other[0] and other[1] <= one[2] for one, other in itertools.pairwise(in_order)):
-        return gathered, []
-    now, later = [], []
-    for n, (storage, first, last) in enumerate(spans):
-        meets = any(s == storage and f <= last and first <= to for s, f, to in spans[:n])
-        (later if meets else now).append(gathered[n])
-    return now, later
+        return [gathered]
+    rounds: list = []
+    before: dict = {}  # by storage: where its parameters lie, and in which round each is
+    for entry, (storage, first, last) in zip(gathered, spans, strict=True):
+        others = before.setdefault(storage, [])
+        n = max([turn + 1 for f, to, turn in others if f <= last and first <= to], default=0)
+        others.append((first, last, n))
+        if n == len(rounds):
+            rounds.append([])
+        rounds[n].append(entry)
+    return rounds
 
 
 def _span(p):

@@ -357,3 +357,17 @@ def test_arguments_are_the_tensors_that_were_given():
         return found
 
     assert told(ft) == told(pt)
+
+
+def test_checks_call_functions_with_tensors_that_require_grad_as_the_given_do():
+    def seen(t):
+        x, flags = t.ones(3, requires_grad=True), []
+
+        def function(a):
+            flags.append((a.requires_grad, a is x, a.is_leaf))
+            return a * 2
+
+        t.jit.trace(function, (x,))
+        return flags
+
+    assert seen(ft) == seen(pt)

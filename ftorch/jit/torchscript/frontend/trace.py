@@ -397,7 +397,7 @@ def _output(recorder, result, strict):
 
 def _cloned(value):
     if isinstance(value, TensorBase):
-        return value.detach().clone()
+        return value.detach().clone().requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)):
         return type(value)(*map(_cloned, value)) if hasattr(value, "_fields") else type(value)(map(_cloned, value))
     if isinstance(value, dict):
