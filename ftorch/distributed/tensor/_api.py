@@ -81,8 +81,8 @@ class DTensor(torch.Tensor):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__", "__delete__"):
-            view = _VIEWS.get(getattr(func, "__self__", None)) if name == "__get__" else None
-            if view is not None and args[0].dim() > 1:
+            view = _PROPERTIES.get(getattr(func, "__self__", None)) if name == "__get__" else None
+            if view is not None and args[0].dim() in _DIMENSIONS.get(func.__self__, _ANY):
                 return view(args[0])
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
@@ -389,11 +389,17 @@ def _len(x):
     return x.shape[0]
 
 
-# Properties that are views; an ``H`` of more than two dimensions is refused by whoever transposes.
-_VIEWS = {
-    torch.Tensor.T: lambda x: x.permute(*range(x.dim() - 1, -1, -1)), torch.Tensor.mT: lambda x: x.transpose(-2, -1),
+# Properties that give tensors.
+_PROPERTIES = {
+    torch.Tensor.T: lambda x: x.permute(tuple(range(x.dim() - 1, -1, -1))),
     torch.Tensor.H: lambda x: x.t().conj() if x.is_complex() else x.t(),
+    torch.Tensor.mT: lambda x: x.transpose(-2, -1),
     torch.Tensor.mH: lambda x: x.transpose(-2, -1).conj() if x.is_complex() else x.transpose(-2, -1),
+    torch.Tensor.real: lambda x: torch.real(x) if x.is_complex() else x, torch.Tensor.imag: torch.imag,
+}
+_ANY = range(65)
+_DIMENSIONS = {  # of others these properties say what they are for
+    torch.Tensor.H: range(2, 3), torch.Tensor.mT: range(2, 65), torch.Tensor.mH: range(2, 65),
 }
 _OWN = {
     "detach": _detach, "requires_grad_": _requires_grad_, "backward": _backward, "item": _item,

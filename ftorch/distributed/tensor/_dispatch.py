@@ -31,6 +31,7 @@ RULES = {
     **STRUCTURE,
 }
 _RESHAPES = frozenset("view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split())
+_EXPANSIONS = frozenset(("expand", "expand_as", "broadcast_to"))
 _RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")} | {
     "expand_as": "expand"
 }
@@ -93,6 +94,8 @@ def call(func, args, kwargs):
 
     name = getattr(func, "__name__", str(func))
     name = _PUBLIC.get(name, name).removeprefix("special_")
+    if name == "embedding" and func is not torch.nn.functional.embedding:
+        func, args, kwargs = _of_table(func, args, kwargs)
     if name.startswith("_foreach_"):
         return _each(func, args, kwargs)
     if kwargs.get("out") is not None:
@@ -188,6 +191,13 @@ def call(func, args, kwargs):
     return result
 
 
+def _of_table(func, args, kwargs):
+    """`torch.embedding`, whose table comes first, as `nn.functional.embedding`."""
+    named = dict(zip(("weight", "indices", "padding_idx", "scale_grad_by_freq", "sparse"), args)) | kwargs
+    index, padding = named.pop("indices"), named.pop("padding_idx", -1)
+    return torch.nn.functional.embedding, (index,), {**named, "padding_idx": None if padding < 0 else padding}
+
+
 def _of_one(x, args, kwargs):
     """The dimensions that `squeeze` takes away: parts may have others of size 1."""
     dim = rules._argument(args, kwargs, 1, "dim")
@@ -264,7 +274,7 @@ def _inputs(tensors, mesh, m):
     for x in tensors:
         made = Input(tuple(x.shape), x.placements[m])
         made.derived = _is_derived(x)
-        made.even = evenly_divided(x.shape, mesh, x.placements)
+        made.even, made.is_bool = evenly_divided(x.shape, mesh, x.placements), x.dtype is torch.bool
         inputs.append(made)
     return inputs
 
@@ -406,7 +416,7 @@ def _target_shape(name, x, tensors, args, kwargs):
     if isinstance(shape, torch.dtype) or isinstance(shape[0], torch.dtype):
         return None
     shape = list(shape)
-    if -1 in shape:
+    if -1 in shape and name not in _EXPANSIONS:
         shape[shape.index(-1)] = math.prod(x.shape) // max(1, -math.prod(shape))
     return shape
 
@@ -427,7 +437,7 @@ def _reshape(name, x, tensors, args, kwargs, mesh, m):
     shape = _target_shape(name, x, tensors, args, kwargs)
     if shape is None:
         return None, None
-    if name in ("expand", "expand_as", "broadcast_to"):
+    if name in _EXPANSIONS:
         return _expanded(x, shape)
     if x.placement.is_partial():
         return Decision([x.placement], x.placement), (shape,)

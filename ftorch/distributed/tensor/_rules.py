@@ -26,6 +26,7 @@ class Input:
     local: tuple | None = None
     derived: bool = False  # whether gradients go through it
     even: bool = True  # whether all parts have one size
+    is_bool: bool = False
 
     @property
     def dim(self):
@@ -55,7 +56,7 @@ POINTWISE = frozenset(
     "__rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ __rpow__ __neg__ __and__ __or__ __xor__ "
     "__invert__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __abs__ __rdiv__ cpu requires_grad positive "
     "nextafter ldexp heaviside deg2rad rad2deg angle conj real imag softsign tanhshrink "
-    "smooth_l1 prelu isclose isreal isposinf isneginf signbit subtract multiply divide negative absolute "
+    "smooth_l1 isclose isreal isposinf isneginf signbit subtract multiply divide negative absolute "
     "greater less alias".split()
 )
 LINEAR = frozenset(
@@ -154,10 +155,14 @@ def reduction(name, inputs, args, kwargs):
         return None
     dims = _dims(dim, rank)
     keep = bool(_argument(args, kwargs, place + 1, "keepdim", "keepdims", default=False))
+    kind, boolean = REDUCED.get(name), name in ("all", "any")
+    if boolean and isinstance(dim, (tuple, list)) and not dim:  # along none
+        return Decision([Shard(x.dim)], Shard(x.dim), sizes=(x.dim, x.shape[x.dim]))
+    if name == "any" and not x.is_bool:
+        kind = "max"  # a sum of numbers would count
     if x.dim not in dims:
         out = x.dim if keep else x.dim - sum(d < x.dim for d in dims)
         return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
-    kind, boolean = REDUCED.get(name), name in ("all", "any")
     if kind in ("max", "min", "product") and x.derived:  # a part does not know which elements were chosen
         return Decision([R], R)
     if kind is None or not (dim is None or name in _OF_DIMS) or not (x.even or kind == "sum" or boolean):
@@ -191,7 +196,10 @@ def matmul(name, inputs, args, kwargs):
         if bias is not None:
             chosen = [tbias, tx, tw] if name != "linear" else [tx, tw, tbias]
         size = None
-        if divides(out):
+        if divides(out) and ra == 1:  # a vector's dimension is not in the result
+            out = Shard(out.dim - 1)
+            size = (out.dim, b.shape[jb] if out.dim == rank - 2 else b.shape[out.dim])
+        elif divides(out):
             d = out.dim
             size = b.shape[jb] if d == rank - 1 else (x.shape[d - (rank - ra)] if d - (rank - ra) >= 0 else None)
             size = (d, size)
@@ -260,7 +268,8 @@ def embedding(name, inputs, args, kwargs):
     index, table = inputs[:2]
     if table.dim == 1:
         return Decision([R, Shard(1)], Shard(len(index.shape)), sizes=(len(index.shape), table.shape[1]))
-    if index.dim is not None:
+    counts = _argument(args, kwargs, 5, "scale_grad_by_freq", default=False)  # how often each row comes in all
+    if index.dim is not None and not counts:
         return Decision([Shard(index.dim), R], Shard(index.dim), sizes=(index.dim, index.shape[index.dim]))
     return Decision([R, R], R)
 

@@ -76,7 +76,19 @@ def padded(name, inputs, args, kwargs):
     grown = [rank - 1 - i // 2 for i, w in enumerate(widths) if w]
     mode = _argument(args, kwargs, 2, "mode", default="constant")
     value = _argument(args, kwargs, 3, "value")
+    if mode != "constant" and not x.even:  # a process may have nothing, which no mode but "constant" takes
+        return None
     return _keeps(x, len(inputs), grown, mode == "constant" and not value)
+
+
+def of_channels(name, inputs, args, kwargs):
+    """`prelu`: a weight for each element of the second dimension, or one for all."""
+    x, weight = inputs
+    if x.dim is None:
+        return None
+    many = weight.shape and weight.shape[0] != 1
+    placed = Shard(x.dim)
+    return Decision([placed, Shard(0) if many and x.dim == 1 else R], placed, sizes=(x.dim, x.shape[x.dim]))
 
 
 def repeated(name, inputs, args, kwargs):
@@ -126,7 +138,7 @@ def chosen(place):
 
     def rule(name, inputs, args, kwargs):
         x, rank = inputs[0], len(inputs[0].shape)
-        dim = _argument(args, kwargs, place, "dim", default=None if name == "median" else -1)
+        dim = _argument(args, kwargs, place, "dim", default=None if name in ("median", "nanmedian") else -1)
         if not isinstance(dim, int) or isinstance(dim, bool) or x.dim is None or x.dim == dim % rank:
             return None
         keep = bool(_argument(args, kwargs, place + 1, "keepdim", default=False))
@@ -263,7 +275,7 @@ STRUCTURE = {
     "roll": rolled, "index_select": selected, "topk": ranked, "pad": padded, "repeat": repeated,
     **{n: picked for n in ("gather", "scatter", "scatter_add", "take_along_dim")},
     "tile": tiled, "glu": _along(1, False, default=-1), "group_norm": batched,
-    "one_hot": encoded, "movedim": moved, "moveaxis": moved,
+    "prelu": of_channels, "one_hot": encoded, "movedim": moved, "moveaxis": moved,
     **{n: contracted for n in ("einsum", "tensordot", *_VECTORS)},
     "kthvalue": chosen(2), "mode": chosen(1), "median": chosen(1), "nanmedian": chosen(1), "diff": ranked,
     "atleast_2d": at_least, "atleast_3d": at_least,

@@ -192,8 +192,53 @@ def divided_classes(t, d, rank):
     return out, str(raised.value)
 
 
+def as_undivided(t, d, rank):
+    """Calls whose parts give other numbers than the whole, if they are put together without a thought."""
+    n, place = tensors(t, d)
+    F = t.nn.functional
+    base, numbers = t.arange(24.0).view(4, 6) * 0.37 % 3 - 1.3, t.arange(24).view(4, 6) % 3
+    cube, vector, table = t.arange(24.0).view(2, 3, 4), t.arange(3.0), t.arange(15.0).view(5, 3)
+    calls = [
+        (lambda x: x.any(0), numbers), (lambda x: x.any(1), numbers), (lambda x: x.any(), numbers), (lambda x: x.all(1), numbers),
+        (lambda x: F.prelu(x, place(t.tensor([0.5]), n.Replicate())), base),
+        (lambda x: F.prelu(x, place(t.arange(6.0), n.Replicate())), base),
+        (lambda x: t.matmul(place(vector, n.Replicate()), x), cube), (lambda x: t.matmul(x, place(vector + 1, n.Replicate())), cube.mT),
+        (lambda x: t.nanmedian(x), base), (lambda x: x.view(4, 1, 6).expand(-1, 5, -1), base),
+        (lambda x: F.pad(x, (1, 2), mode="reflect"), base[:3]), (lambda x: F.pad(x, (1, 2), value=2.0), base[:3]),
+        (lambda x: t.embedding(x, place(t.tensor([[0, 4], [2, 2]]), n.Replicate())), table),
+    ]
+    out = []
+    for call, value in calls:
+        want = None
+        for placement in [n.Replicate(), *map(n.Shard, range(value.dim()))]:
+            try:
+                found = call(place(value, placement)).full_tensor()
+            except (RuntimeError, NotImplementedError):
+                if t.__name__ == "ftorch":
+                    raise
+                continue  # PyTorch has no rule there
+            want = found if want is None else want
+            if not t.equal(found, want) or found.dtype is not want.dtype:
+                out.append((call.__code__.co_names, str(placement), found, want))
+    for value in (vector, t.tensor(2.0), vector + 1j, cube[0] + 2j, cube):
+        x = place(value, n.Replicate())
+        for name in ("T", "mT", "H", "mH", "real", "imag"):
+            try:
+                found = getattr(x, name)
+                out.append((name, found is x, found.full_tensor()))
+            except RuntimeError as error:
+                out.append((name, str(error)))
+    for placement in (n.Replicate(), n.Shard(0), n.Shard(1)):
+        weight = place(table, n.Replicate()).requires_grad_()
+        index = place(t.tensor([[0, 4, 2], [2, 2, 1]]), placement)
+        F.embedding(index, weight, scale_grad_by_freq=True).sum().backward()
+        if t.__name__ == "ftorch":  # PyTorch counts how often a row comes in each part
+            assert t.equal(weight.grad.full_tensor(), t.tensor([1.0, 1, 1, 0, 1])[:, None].expand(5, 3))
+    return out
+
+
 @pytest.mark.parametrize("program", [
     cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
-    divided_classes], ids=lambda p: p.__name__)
+    divided_classes, as_undivided], ids=lambda p: p.__name__)
 def test_as_pytorch(two, program):
     two.run(program)
