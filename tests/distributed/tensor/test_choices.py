@@ -199,10 +199,12 @@ def as_undivided(t, d, rank):
     base, numbers = t.arange(24.0).view(4, 6) * 0.37 % 3 - 1.3, t.arange(24).view(4, 6) % 3
     cube, vector, table = t.arange(24.0).view(2, 3, 4), t.arange(3.0), t.arange(15.0).view(5, 3)
     calls = [
-        (lambda x: x.any(0), numbers), (lambda x: x.any(1), numbers), (lambda x: x.any(), numbers), (lambda x: x.all(1), numbers),
+        (lambda x: x.any(0), numbers), (lambda x: x.any(1), numbers), (lambda x: x.any(), numbers),
+        (lambda x: x.all(1), numbers),
         (lambda x: F.prelu(x, place(t.tensor([0.5]), n.Replicate())), base),
         (lambda x: F.prelu(x, place(t.arange(6.0), n.Replicate())), base),
-        (lambda x: t.matmul(place(vector, n.Replicate()), x), cube), (lambda x: t.matmul(x, place(vector + 1, n.Replicate())), cube.mT),
+        (lambda x: t.matmul(place(vector, n.Replicate()), x), cube),
+        (lambda x: t.matmul(x, place(vector + 1, n.Replicate())), cube.mT),
         (lambda x: t.nanmedian(x), base), (lambda x: x.view(4, 1, 6).expand(-1, 5, -1), base),
         (lambda x: F.pad(x, (1, 2), mode="reflect"), base[:3]), (lambda x: F.pad(x, (1, 2), value=2.0), base[:3]),
         (lambda x: t.embedding(x, place(t.tensor([[0, 4], [2, 2]]), n.Replicate())), table),
