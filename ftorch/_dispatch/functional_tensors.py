@@ -12,6 +12,7 @@ from typing import Any
 from .. import _ops
 from ..eager.core import formats
 from ..eager.core.device import META
+from ..eager.core.dtype import can_cast
 from ..eager.core.geometry import geometry
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import level_of
@@ -45,6 +46,9 @@ class _Tensors(Replay):
 
     def example(self, value):
         return value
+
+    def looks(self, function, value):
+        return None  # no call is made to see it
 
     def item(self, several, i):
         return several[i]
@@ -184,7 +188,8 @@ def _results(value):
     if isinstance(value, TensorBase):
         return _new(value)
     if isinstance(value, (list, tuple)):
-        return (tuple if isinstance(value, tuple) else list)(_results(v) for v in value)
+        kind = type(value) if hasattr(value, "n_sequence_fields") else tuple if isinstance(value, tuple) else list
+        return kind([_results(v) for v in value])
     return value
 
 
@@ -282,11 +287,26 @@ def _write(func, args, kwargs, written):
     with _inside():
         given, named = _unwrapped(args), _unwrapped(kwargs)
         news = _computed(func, given, named, [sync(t) for t in written])
+        if func._form == "inplace":
+            _check_in_place(written[0], news[0])
         for t, new in zip(written, news):
             _replace(t, new)
             commit(t)
             sync(t)
     return written[0] if len(written) == 1 else tuple(written)
+
+
+def _check_in_place(t, new):
+    """Raises where a tensor cannot hold what is written to it."""
+    before, after = t._ftorch_geometry, new._ftorch_geometry
+    if not can_cast(after.dtype, before.dtype):
+        raise RuntimeError(
+            f"result type torch.{after.dtype.name} can't be cast to the desired output type torch.{before.dtype.name}"
+        )
+    if after.shape != before.shape:
+        raise RuntimeError(
+            f"output with shape {before.shape} doesn't match the broadcast shape {tuple(after.shape)}"
+        )
 
 
 def _computed(func, args, kwargs, targets):

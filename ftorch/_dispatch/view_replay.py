@@ -58,6 +58,10 @@ class Replay:
         """A tensor that looks like a value."""
         raise AssertionError("abstract")
 
+    def looks(self, function, value) -> Any:
+        """What a function of a value looks like."""
+        return function(self.example(value))
+
     def item(self, several, i):
         """One of several results."""
         return self.call(operator.getitem, (several, i), like=self.example(several)[i])
@@ -122,10 +126,13 @@ class Replay:
             dims = range(rank) if not args else args[0] if isinstance(args[0], (list, tuple)) else [args[0]]
             for d in sorted(d % max(rank, 1) for d in dims):
                 if d < rank and like.shape[d] == 1:
-                    value = view("unsqueeze", (value, d), self.example(value).unsqueeze(d))
+                    value = view("unsqueeze", (value, d), self.looks(lambda x, d=d: x.unsqueeze(d), value))
             return value
         if name == "expand":
-            return self._summed(value, like)
+            # What was added to all that show an element is added to it.
+            change = self.call(aten.sub.Tensor, (value, before), {}, like=self.example(value))
+            change = self.call(aten.clone.default, (self._summed(change, like),), {}, like=like)
+            return self.call(aten.add.Tensor, (before, change), {}, like=like)
         if name == "unfold":
             dim, size, step = args
             return self.call(aten.unfold_backward.default, (value, list(like.shape), dim, size, step), like=like)
@@ -145,5 +152,5 @@ class Replay:
         dims = [*range(lead), *(i + lead for i, n in enumerate(like.shape) if n == 1 and now.shape[i + lead] != 1)]
         if not dims:
             return value
-        value = self.call(aten.sum.dim_IntList, (value, dims, True), {}, like=now.sum(dims, True))
+        value = self.call(aten.sum.dim_IntList, (value, dims, True), {}, like=self.looks(lambda x: x.sum(dims, True), value))
         return self.call(aten.view.default, (value, list(like.shape)), {}, like=like) if lead else value

@@ -100,3 +100,41 @@ def test_gradients_are_functional():
         assert torch._is_functional_tensor(x.grad)
         torch._sync(x.grad)
         torch.testing.assert_close(torch._from_functional_tensor(x.grad), 2 * torch.full((3,), 2.0).exp())
+
+
+@pytest.mark.parametrize("size", [(1, 2), (3, 2), (2, 3, 2)])
+def test_writes_to_what_is_expanded(size):
+    def run(torch, mode):
+        called = []
+
+        class Log(mode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                called.append(str(func))
+                return func(*args, **(kwargs or {}))
+
+        x = torch._to_functional_tensor(torch.tensor([[1.0, -2.0]]))
+        with Log():
+            part = x.expand(size)
+            part.add_(1)
+            part.abs_()
+            torch._sync(x)
+        return torch._from_functional_tensor(x).tolist(), called
+
+    assert run(ft, OurMode) == run(pt, pt.utils._python_dispatch.TorchDispatchMode)
+
+
+def test_writes_that_do_not_fit():
+    def refused(torch):
+        texts = []
+        for x, write in (
+            (torch.ones(3), lambda x: x.add_(torch.ones(2, 3))), (torch.ones(3), lambda x: x[:1].mul_(torch.ones(2))),
+            (torch.ones(4, dtype=torch.int64), lambda x: x.view(2, 2).div_(2)),
+        ):
+            x = torch._to_functional_tensor(x)
+            with pytest.raises(RuntimeError) as raised:
+                write(x)
+            torch._sync(x)
+            texts.append((str(raised.value), torch._from_functional_tensor(x).tolist()))
+        return texts
+
+    assert refused(ft) == refused(pt)
