@@ -131,8 +131,7 @@ class Replay:
         if name == "expand":
             # What was added to all that show an element is added to it.
             change = self.call(aten.sub.Tensor, (value, before), {}, like=self.example(value))
-            change = self.call(aten.clone.default, (self._summed(change, like),), {}, like=like)
-            return self.call(aten.add.Tensor, (before, change), {}, like=like)
+            return self.call(aten.add.Tensor, (before, self._summed(change, like, copies)), {}, like=like)
         if name == "unfold":
             dim, size, step = args
             return self.call(aten.unfold_backward.default, (value, list(like.shape), dim, size, step), like=like)
@@ -145,12 +144,16 @@ class Replay:
             return view(back, (value,), like)
         raise RuntimeError(f"a write through {target} cannot be made functional")
 
-    def _summed(self, value, like):
-        """The value of something expanded as one of its size: the sum over what it was expanded to, as PyTorch has it."""
+    def _summed(self, value, like, copies):
+        """The sum over what something was expanded to, in its size."""
         now = self.example(value)
         lead = len(now.shape) - len(like.shape)
         dims = [*range(lead), *(i + lead for i, n in enumerate(like.shape) if n == 1 and now.shape[i + lead] != 1)]
-        if not dims:
-            return value
-        value = self.call(aten.sum.dim_IntList, (value, dims, True), {}, like=self.looks(lambda x: x.sum(dims, True), value))
-        return self.call(aten.view.default, (value, list(like.shape)), {}, like=like) if lead else value
+        if dims:
+            value = self.call(
+                aten.sum.dim_IntList, (value, dims, True), {}, like=self.looks(lambda x: x.sum(dims, True), value)
+            )
+        if lead:
+            view = aten.view.default
+            return self.call(copying(view) if copies else view, (value, list(like.shape)), {}, like=like)
+        return self.call(aten.clone.default, (value,), {}, like=like) if copies else value
