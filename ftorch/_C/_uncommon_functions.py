@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 
+from ..eager.bindings.publishing import function
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.core.formats import contiguous_format
+
+
+def _builtin(slow):
+    return function(slow, ".")
 
 
 def _copied(result, out):
@@ -22,12 +27,12 @@ def _copy_of(part):
 
     copy.__name__ = copy.__qualname__ = f"{part}_copy"
     copy.__doc__ = f"What ``input.{part}()`` gives, in memory of its own.\n\nRaises:\n    RuntimeError: for other layouts."
-    return copy
+    return _builtin(copy)
 
 
-crow_indices_copy, col_indices_copy = _copy_of("crow_indices"), _copy_of("col_indices")
-ccol_indices_copy, row_indices_copy = _copy_of("ccol_indices"), _copy_of("row_indices")
-values_copy = _copy_of("values")
+crow_indices_copy, col_indices_copy, ccol_indices_copy, row_indices_copy, values_copy = map(
+    _copy_of, ("crow_indices", "col_indices", "ccol_indices", "row_indices", "values")
+)
 
 
 def _conj_copy(input, *, out=None):
@@ -110,11 +115,13 @@ def _print(s):
     print(s)
 
 
+@_builtin
 def is_vulkan_available() -> bool:
     """False: XLA has no such devices."""
     return False
 
 
+@_builtin
 def init_num_threads() -> None:
     """Does nothing: threads are as many as `torch.set_num_threads` says from the start."""
 

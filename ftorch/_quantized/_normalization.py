@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from ..eager.bindings.publishing import function
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
@@ -35,6 +38,7 @@ def batch_norm(qx, weight, bias, mean, var, eps, output_scale, output_zero_point
     return build(ints, q.PerTensor(output_scale, output_zero_point))
 
 
+@functools.partial(function, path=".")
 def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
     """Batch normalization of a quantized tensor by given statistics (``torch.quantized_batch_norm``).
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from ..eager.bindings.publishing import function
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
 from ._tensor import build, integers, not_run, per_tensor, quantized_op
 
 
-def _on_levels(input, function):
+def _on_levels(input, computed):
     """A linear function of the numbers, computed on integers without the zero point and rounded."""
     quantizer = per_tensor(input, "pooling")._quantizer
     levels = quantizer.shifted(integers(input))
-    return build(q.clipped(torch.round(function(levels) + quantizer.zero_point), input.dtype), quantizer)
+    return build(q.clipped(torch.round(computed(levels) + quantizer.zero_point), input.dtype), quantizer)
 
 
 def _pooling(name):
@@ -125,7 +126,7 @@ def _named(dims):
 
     run.__name__ = run.__qualname__ = f"quantized_max_pool{dims}d"
     run.__doc__ = f"""`torch.nn.functional.max_pool{dims}d` of a quantized tensor."""
-    return run
+    return function(run, ".")
 
 
 quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = map(_named, (1, 2, 3))

@@ -57,7 +57,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = torch.empty(0)
-        if requires_grad and isinstance(data, Tensor) and data.is_inference() and not modes.inference:
+        if requires_grad and isinstance(data, Tensor) and data._ftorch_storage.version < 0 and not modes.inference:
             data.requires_grad_()  # raises
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
