@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from ._subclasses.fake_tensor import FakeTensor, active_fake_mode
+from .eager.native.contexts import repeatable
 from .utils import _pytree as pytree
 
 _local = threading.local()
@@ -54,6 +55,7 @@ class tracing:
         self._outer, _local.context = TracingContext.try_get(), self._context
         return self._context
 
+    @repeatable
     def __exit__(self, *raised):
         _local.context = self._outer
 
