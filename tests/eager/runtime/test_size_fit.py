@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ftorch.eager.runtime.size_fit import Ambiguous, Formula, Merge, NoFormula, NotGeneral, fit
@@ -42,6 +42,7 @@ def test_affine_formulas_are_exact(a, b, c):
     assert eval(formula, {"s0": 1234, "s1": 87}) == 1234 * a + 87 * b + c
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a loaded machine
 @given(st.integers(2, 16), st.data())
 def test_of_several_divisions_none_is_taken(k, data):
     """Those of rounding that fit at all points either are one function or are said to be several."""
