@@ -200,17 +200,27 @@ def _is_padded_in_float32(operands, static):
 
 
 def _sums_a_pair(operands, static):
-    """Whether an einsum sums over a letter of two operands; without one PyTorch multiplies elementwise and sums."""
+    """Whether an einsum sums over a letter of two operands, longer than one in both; PyTorch multiplies elementwise without."""
     terms, arrow, result = next(v for v in static if isinstance(v, str)).replace(" ", "").partition("->")
-    letters = [set(term) - {"."} for term in terms.split(",")]
+    letters = [_long_letters(term, t.shape) for term, t in zip(terms.split(","), _tensors(operands))]
     shared = {x for i, a in enumerate(letters) for b in letters[i + 1 :] for x in a & b}
     return bool(shared - set(result)) if arrow else bool(shared)
 
 
+def _long_letters(term, sizes):
+    """The letters of an operand's term whose dimension has not size one."""
+    before, _, after = term.partition("...")
+    dims = [*zip(before, sizes), *zip(after, sizes[len(sizes) - len(after) :])]
+    return {letter for letter, size in dims if size != 1}
+
+
 def _keeps_a_dim(operands, static):
-    """Whether a tensordot leaves a dimension; where it leaves none PyTorch multiplies elementwise and sums."""
+    """Whether a tensordot leaves a dimension longer than one; PyTorch multiplies elementwise and sums where it leaves none."""
     dims = [v for v in static if isinstance(v, (list, tuple))]
-    return any(t.dim() > len(d) for t, d in zip(_tensors(operands), dims))
+    return any(
+        size != 1 for t, summed in zip(_tensors(operands), dims)
+        for i, size in enumerate(t.shape) if i not in summed and i - t.dim() not in summed
+    )
 
 
 # Products that are no products of matrices for some arguments, and then keep their dtype.

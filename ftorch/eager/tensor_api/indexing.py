@@ -281,6 +281,21 @@ def _basic(x, view, last):
     return view_call(OPS[f"_index_{last}"], x, (tuple(view),))
 
 
+_NUMBERS = frozenset({int, float, bool, complex})
+_PLACES = frozenset({int, slice, bool, type(None), type(Ellipsis), *PLAIN})  # classes that have no say
+
+
+def _with_a_say(x, index, *value):
+    """What is asked about a look or an assignment: all, where a part of it that is no tensor has a say; otherwise None."""
+    parts = (*index, *value) if index.__class__ in (tuple, list) else (index, *value)
+    for part in parts:
+        if part.__class__ in _PLACES or part.__class__ in _NUMBERS:
+            continue
+        if getattr(part.__class__, "__torch_function__", None) is not None and not isinstance(part, TensorBase):
+            return (x, *parts) if modes.subclasses else None
+    return None
+
+
 def getitem(x, index):
     """``x[index]``: a view for basic indices, a copy for index tensors and masks."""
     if x.__class__ not in PLAIN and modes.subclasses:  # a class's own method calls this one: the class is asked
@@ -307,10 +322,12 @@ def getitem(x, index):
             known = x._ftorch_geometry._views.get(key)
             if known is not None:
                 return make_view(known[0], x, known[1], known[2], known[3])
-    if getattr(index.__class__, "__torch_function__", None) is not None and not isinstance(index, TensorBase):
-        from ..dispatch import overrides
+    if index.__class__ not in _PLACES:
+        asked = _with_a_say(x, index)
+        if asked is not None:
+            from ..dispatch import overrides
 
-        return overrides.handle(getitem, [x, index], (x, index), {})
+            return overrides.handle(getitem, asked, (x, index), {})
     view, advanced, last = _parse(x, index)
     if not advanced:
         if index.__class__ is not slice and _is_whole(x, view):
@@ -407,6 +424,14 @@ def _is_whole(x, view):
 
 def setitem(x, index, value):
     """``x[index] = value``; the value is broadcast and cast."""
+    kind = value.__class__
+    if kind not in _NUMBERS and not isinstance(value, TensorBase) or index.__class__ not in _PLACES:
+        asked = _with_a_say(x, index, value)
+        if asked is not None:
+            from ..dispatch import overrides
+
+            overrides.handle(setitem, asked, (x, index, value), {})
+            return None
     if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
         value = _value_tensor(value, x)  # ATen assigns tensors
     written = _write_item(x, index, value) if on_look[0] is None else None

@@ -61,6 +61,25 @@ def _cast_contractions(t):
         return [str(d) for d in (*found, t.tensordot(a.bfloat16(), a.bfloat16()).dtype)]
 
 
+def _cast_contractions_of_single_rows(t):
+    def one(*sizes):
+        return t.ones(*sizes)
+
+    equations = [
+        ("ij,jk->ik", one(2, 1), one(1, 2)), ("ij,jk->ik", one(1, 2), one(2, 1)), ("ij,j->i", one(2, 1), one(1)),
+        ("i,i", one(1), one(1)), ("ijl,jlk->ik", one(2, 1, 3), one(1, 3, 2)), ("...i,...i", one(2, 1), one(2, 1)),
+        ("...i,...i->...", one(2, 3), one(3)), ("i...,i...->...", one(1, 4), one(1, 4)),
+        ("i,j,ij->", one(1), one(2), one(1, 2)), ("ij,ij->", one(2, 1), one(2, 3)), ("ij,ij->i", one(2, 2), one(2, 1)),
+        ("ij,jk,kl->il", one(2, 1), one(1, 1), one(1, 2)),
+    ]
+    sizes = [((2, 1), (1, 2), 1), ((1, 2), (2, 1), 1), ((2, 1), (1,), 1), ((1, 1), (1, 1), 1), ((2, 1, 3), (1, 3, 2), 2),
+             ((2, 1), (1, 2), 0), ((2, 1), (2, 1), ([-2], [0])), ((2, 3), (2, 1), ([0], [-2]))]
+    with t.autocast("cpu", dtype=t.bfloat16):
+        found = [t.einsum(*e).dtype for e in equations]
+        found += [t.tensordot(one(*a), one(*b), d).dtype for a, b, d in sizes]
+    return [str(d).replace("ftorch", "torch") for d in found]
+
+
 def _parameter_of_inference(t):
     with t.inference_mode():
         x = t.ones(2)
@@ -115,7 +134,8 @@ def _pickled_parts(t):
 
 
 @pytest.mark.parametrize("program", [
-    _pickled_parts, _constructed, _cast_contractions, _parameter_of_inference, _functions_of_any_number, _recomputed_otherwise,
+    _pickled_parts, _constructed, _cast_contractions, _cast_contractions_of_single_rows, _parameter_of_inference,
+    _functions_of_any_number, _recomputed_otherwise,
 ])
 def test_single_calls(program):
     importlib.import_module("torch.utils.checkpoint")
