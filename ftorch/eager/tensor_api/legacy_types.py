@@ -143,12 +143,12 @@ _SHARING = {
 }
 
 
+# Neither default devices nor modes of functions are asked for the older constructors, of either kind.
 def _new(cls, *args, device=None, **keywords):
     """``torch.Tensor(...)``, and the same for subclasses: the default dtype."""
     if cls is Tensor:
         args = _with_keyword(args, keywords)
     check_place(device, "cpu", args)
-    # Neither default devices nor modes of functions are asked for the older constructors.
     with DisableTorchFunction():
         out = _construct(args, _dtype.get_default_dtype(), "cpu" if device is None else device, is_typed=False)
     if cls is Tensor:
@@ -186,7 +186,8 @@ class _TypeMeta(type):
 
     def __call__(cls, *args, device=None, **keywords):
         check_place(device, cls.device_type, args)
-        return _construct(_with_keyword(args, keywords), cls.dtype, cls.device_type if device is None else device)
+        with DisableTorchFunction():
+            return _construct(_with_keyword(args, keywords), cls.dtype, cls.device_type if device is None else device)
 
     def __repr__(cls):
         return f"<class '{cls.__module__}.{cls.__name__}'>"

@@ -47,6 +47,20 @@ def _constructed(t):
         t.set_default_device(None)
 
 
+def _modes_of_older_constructors(t):
+    seen = []
+
+    class Mode(t.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        made = [t.Tensor(2).shape, t.Tensor([1]).tolist(), t.LongTensor([3]).tolist(), t.FloatTensor(2, 3).shape,
+                t.LongTensor().shape, t.BoolTensor([[True], [False]]).tolist(), t.FloatTensor(t.Size([2])).shape]
+    return [list(m) for m in made], sorted(set(seen) & {"tensor", "empty", "empty_like"})
+
+
 def _cast_contractions(t):
     a = t.ones(2, 2)
     equations = [
@@ -134,7 +148,8 @@ def _pickled_parts(t):
 
 
 @pytest.mark.parametrize("program", [
-    _pickled_parts, _constructed, _cast_contractions, _cast_contractions_of_single_rows, _parameter_of_inference,
+    _pickled_parts, _constructed, _modes_of_older_constructors, _cast_contractions,
+    _cast_contractions_of_single_rows, _parameter_of_inference,
     _functions_of_any_number, _recomputed_otherwise,
 ])
 def test_single_calls(program):
