@@ -50,7 +50,7 @@ def is_legacy_batchedtensor(tensor) -> bool:
 
 def maybe_get_level(tensor) -> int:
     """The number of the tensor's level, counted from 1; -1 without one."""
-    return tensor._level.depth if isinstance(tensor, _Wrapped) else -1
+    return tensor._ftorch_level.depth if isinstance(tensor, _Wrapped) else -1
 
 
 def maybe_get_bdim(tensor) -> int:

@@ -33,7 +33,7 @@ _compositions: dict = {}
 @functools.cache
 def is_users(kind) -> bool:
     """Whether the ``__torch_dispatch__`` of a class or mode was written outside this package, or sees what such ones see."""
-    if getattr(kind, "sees_aten", False):
+    if getattr(kind, "_ftorch_sees_aten", False):
         return True
     function = kind.__torch_dispatch__
     return not is_own(getattr(getattr(function, "__func__", function), "__module__", None))

@@ -73,6 +73,11 @@ class _Memory(Owner):
 class _Reshaping:
     """What happens to functional tensors whose own geometry is changed (as `Level` has it for tensors of transforms)."""
 
+    sees_aten = False
+
+    def relaid(self, t, strides):
+        """A fresh tensor was given a memory layout, which the call that made it was told."""
+
     def become(self, t, view, name, args):
         """Gives a tensor the value and the views of a view of it."""
         t._value, t._metas, t._generation, t._shadow = view._value, view._metas, view._generation, view._shadow
@@ -116,8 +121,8 @@ class Functional(Tensor):
     """
 
     __torch_function__ = classmethod(overrides.disabled)  # type: ignore[assignment]
-    sees_aten = True
-    _level = _Reshaping()
+    _ftorch_sees_aten = True
+    _ftorch_level = _Reshaping()
     _value: Any
     _owner: _Memory
     _metas: tuple
@@ -128,7 +133,7 @@ class Functional(Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return functionalized(func, args, kwargs or {})
 
-    functionalized = staticmethod(lambda func, args, kwargs: functionalized(func, args, kwargs))
+    _ftorch_functionalized = staticmethod(lambda func, args, kwargs: functionalized(func, args, kwargs))
 
     def __repr__(self, *, tensor_contents=None):
         with _inside():
@@ -212,7 +217,7 @@ class Enabled:
         reapply_views: whether views stay views; copies of what they show, otherwise.
     """
 
-    sees_aten = True
+    _ftorch_sees_aten = True
 
     def __init__(self, reapply_views):
         self.reapply_views = reapply_views
@@ -220,7 +225,7 @@ class Enabled:
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))  # what nothing functional is part of
 
-    functionalized = staticmethod(lambda func, args, kwargs: functionalized(func, args, kwargs))
+    _ftorch_functionalized = staticmethod(lambda func, args, kwargs: functionalized(func, args, kwargs))
 
 
 def functionalized(func, args, kwargs):

@@ -139,9 +139,9 @@ def run(func, tensors, args, kwargs):
     stack = state.stack
     if not stack and not found:
         return False, None
-    by = next((t for t in found if hasattr(type(t), "functionalized")), state.functional)
+    by = next((t for t in found if hasattr(type(t), "_ftorch_functionalized")), state.functional)
     if by is not None:  # before all modes
-        result = by.functionalized(func, args, kwargs)
+        result = by._ftorch_functionalized(func, args, kwargs)
         if result is not NotImplemented:
             return True, result
         found = [t for t in found if t is not by]
@@ -153,7 +153,9 @@ def run(func, tensors, args, kwargs):
     declined = []
     if stack:
         mode = stack[-1]
-        outer, state.stack = state.stack, [m for m in state.stack if m is not mode]
+        outer = state.stack
+        at = len(outer) - 1 if outer[-1] is mode else max(i for i, m in enumerate(outer) if m is mode)
+        state.stack = outer[:at] + outer[at + 1 :]  # a mode that was entered twice is asked twice
         try:
             rule = rules.get(type(mode))
             if rule is None:

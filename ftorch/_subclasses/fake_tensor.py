@@ -83,7 +83,7 @@ class _FakeTensorMeta(type(Tensor)):
 
     def __instancecheck__(cls, value):
         return super().__instancecheck__(value) or (
-            cls is FakeTensor and issubclass(type(value), Wrapped) and value._level.fakes
+            cls is FakeTensor and issubclass(type(value), Wrapped) and value._ftorch_level.fakes
         )
 
 

@@ -118,9 +118,9 @@ def make_dual(tensor, tangent, *, level=None):
         )
     if tensor.shape != tangent.shape:
         raise RuntimeError(OTHER_SIZE.format(list(tensor.shape), list(tangent.shape)))
-    if isinstance(tangent, Dual) and tangent._level is current and tangent._tangent is not None:
+    if isinstance(tangent, Dual) and tangent._ftorch_level is current and tangent._tangent is not None:
         raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level0 is not supported.")
-    if isinstance(tensor, Dual) and tensor._level is current:
+    if isinstance(tensor, Dual) and tensor._ftorch_level is current:
         if tensor._tangent is not None:
             raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 "
                                "is not supported.")
@@ -158,8 +158,8 @@ class _Same(nodes.Node):
 def unpack_dual(tensor, *, level=None):
     """``(primal, tangent)`` of a dual tensor; the tangent of any other is None."""
     tensor = adopted.get(id(tensor), tensor)
-    if isinstance(tensor, Dual) and tensor._level.by_hand:
-        current = _levels and tensor._level is _levels[-1] and modes.forward
+    if isinstance(tensor, Dual) and tensor._ftorch_level.by_hand:
+        current = _levels and tensor._ftorch_level is _levels[-1] and modes.forward
         primal = view_call(OPS["alias"], tensor._inner, ())
         if isinstance(primal._grad_fn, nodes.Node):
             tape.rename_node(primal._grad_fn, "Identity")

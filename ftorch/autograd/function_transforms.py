@@ -202,22 +202,21 @@ def _generated(cls, size, randomness, dims):
                     found = [(same[id(t)], getattr(t, "_bdim", None)) if id(t) in same else leave(level, t) for t in tensors]
                     return [below for below, _ in found], [dim for _, dim in found]
 
-                kept, ctx.saved_dims = parts(seen.saved)
+                kept, saved_dims = parts(seen._ftorch_saved)
                 ctx.save_for_backward(*kept)
-                kept, ctx.forward_dims = parts(seen.saved_for_forward)
+                kept, forward_dims = parts(seen._ftorch_saved_for_forward)
                 ctx.save_for_forward(*kept)
-                ctx.own_attributes = seen.attributes
+                ctx._ftorch_generated = seen._ftorch_attributes(), saved_dims, forward_dims
                 for name in ("mark_dirty", "mark_non_differentiable"):
-                    chosen = seen.marked.get(name)
+                    chosen = seen._ftorch_marked.get(name)
                     if chosen:
                         getattr(ctx, name)(*(same.get(id(t), t) for t in chosen))
 
         @staticmethod
         def backward(ctx, *grads):
             with BatchLevel(size, randomness) as level:
-                seen = _Context(ctx)
-                seen.attributes.update(ctx.own_attributes)
-                seen.saved_tensors = enter(level, ctx.saved_tensors, ctx.saved_dims)
+                attributes, saved_dims, _ = ctx._ftorch_generated
+                seen = _Context(ctx, attributes, enter(level, ctx.saved_tensors, saved_dims))
                 out = cls.backward(seen, *enter(level, grads, [0] * len(grads)))
                 out = out if isinstance(out, tuple) else (out,)
                 result = []
@@ -232,9 +231,8 @@ def _generated(cls, size, randomness, dims):
 
     def jvp(ctx, *tangents):
         with BatchLevel(size, randomness) as level:
-            seen = _Context(ctx)
-            seen.attributes.update(ctx.own_attributes)
-            seen.saved_tensors = enter(level, ctx.saved_tensors, ctx.forward_dims)
+            attributes, _, forward_dims = ctx._ftorch_generated
+            seen = _Context(ctx, attributes, enter(level, ctx.saved_tensors, forward_dims))
             moved = cls.jvp(seen, *enter(level, tangents, dims))
             return pytree.tree_map(lambda t: spread(level, t), moved)
 
@@ -245,37 +243,34 @@ def _generated(cls, size, randomness, dims):
 
 
 class _Context:
-    """The ``ctx`` that the methods of a generated function see: attributes, marks, saved tensors."""
+    """The ``ctx`` that the methods of a generated function see: attributes are the user's but for what PyTorch's has, too."""
 
-    def __init__(self, ctx):
-        vars(self).update(
-            saved=(), saved_for_forward=(), marked={}, attributes={}, saved_tensors=(),
-            needs_input_grad=getattr(ctx, "needs_input_grad", ()), real=ctx,
-        )
+    def __init__(self, ctx, attributes=(), saved_tensors=()):
+        vars(self).update(attributes)
+        self._ftorch_real, self._ftorch_saved, self._ftorch_saved_for_forward, self._ftorch_marked = ctx, (), (), {}
+        self.saved_tensors, self.needs_input_grad = saved_tensors, getattr(ctx, "needs_input_grad", ())
 
-    def __setattr__(self, name, value):
-        (vars(self) if name in vars(self) else self.attributes)[name] = value
-
-    def __getattr__(self, name):
-        try:
-            return vars(self)["attributes"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+    def _ftorch_attributes(self):
+        """The user's attributes, and those of a generated function within."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_CONTEXTS}
 
     def save_for_backward(self, *tensors):
-        self.saved = tensors
+        self._ftorch_saved = tensors
 
     def save_for_forward(self, *tensors):
-        self.saved_for_forward = tensors
+        self._ftorch_saved_for_forward = tensors
 
     def mark_dirty(self, *tensors):
-        self.marked["mark_dirty"] = tensors
+        self._ftorch_marked["mark_dirty"] = tensors
 
     def mark_non_differentiable(self, *tensors):
-        self.marked["mark_non_differentiable"] = tensors
+        self._ftorch_marked["mark_non_differentiable"] = tensors
 
     def set_materialize_grads(self, value):
-        self.real.set_materialize_grads(value)
+        self._ftorch_real.set_materialize_grads(value)
+
+
+_OF_CONTEXTS = frozenset(vars(_Context(None)))
 
 
 # --- jvp -----------------------------------------------------------------------------

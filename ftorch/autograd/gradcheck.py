@@ -509,7 +509,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     def gradients(*args):
         given = args[: len(args) - count]
         given = tuple(
-            new_leaf(t._level.alias(t) if isinstance(t, Wrapped) else t.detach())
+            new_leaf(t._ftorch_level.alias(t) if isinstance(t, Wrapped) else t.detach())
             if isinstance(t, TensorBase) and is_inexact(t) and not t.requires_grad and
             o.requires_grad else t
             for t, o in zip(given, inputs)

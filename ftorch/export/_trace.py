@@ -111,7 +111,7 @@ class _Watched(Traced):
     @property
     def shape(self):
         shape = self._ftorch_geometry.shape
-        return tuple.__new__(Size, self._level.sizes_shown(self._node, shape))  # type: ignore[attr-defined]
+        return tuple.__new__(Size, self._ftorch_level.sizes_shown(self._node, shape))  # type: ignore[attr-defined]
 
     def size(self, dim=None):
         """The sizes, or one of them."""
@@ -184,7 +184,7 @@ class ExportLevel(TraceLevel):
         return sizes
 
     def node_of(self, t):
-        if isinstance(t, Traced) and t._level is self:
+        if isinstance(t, Traced) and t._ftorch_level is self:
             return t._node
         found = self._fresh.get(id(t))
         if found is None:
@@ -289,7 +289,7 @@ class ExportLevel(TraceLevel):
     # --- calls
 
     def _is_own(self, leaves):
-        return any(isinstance(v, Traced) and v._level is self for v in leaves)
+        return any(isinstance(v, Traced) and v._ftorch_level is self for v in leaves)
 
     def composite(self, function, args, kwargs):
         leaves = pytree.tree_leaves((args, kwargs))

@@ -36,7 +36,7 @@ def _structs(tensors):
 def _is_known(t):
     """Whether Python can look at a tensor's value."""
     while isinstance(t, (Dual, Batched)):
-        if isinstance(t._level, TraceLevel) or (isinstance(t, Batched) and t._bdim is not None):
+        if isinstance(t._ftorch_level, TraceLevel) or (isinstance(t, Batched) and t._bdim is not None):
             return False
         t = t._inner
     return t._ftorch_storage.trace is not IMMEDIATE

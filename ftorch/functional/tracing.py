@@ -48,7 +48,7 @@ class TraceLevel(DualLevel):
     def _primal(self, t):
         if not isinstance(t, TensorBase):
             return t
-        if isinstance(t, Dual) and t._level is self:
+        if isinstance(t, Dual) and t._ftorch_level is self:
             return t._inner
         found = self.stand_ins.get(id(t))
         if found is None:

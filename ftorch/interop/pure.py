@@ -59,7 +59,7 @@ class _Drawing(TraceLevel):
         super().__init__(seed=None if key is None else jax.random.bits(key, dtype=np.uint32))
 
     def _primal(self, t):
-        return t._inner if isinstance(t, Dual) and t._level is self else t
+        return t._inner if isinstance(t, Dual) and t._ftorch_level is self else t
 
     def random(self, kind, function, args, kwargs):
         if self.seed is None:

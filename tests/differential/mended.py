@@ -1274,4 +1274,52 @@ jacrev(lambda x: vmap(vmap(f))(x).sum(0))(X), jacfwd(lambda x: vmap(vmap(f))(x).
 Y = X.clone().requires_grad_()
 torch.autograd.grad(vmap(vmap(f))(Y).sum(), Y)
 """,
+    """
+from torch.func import vmap, jvp, grad
+class Named(torch.autograd.Function):
+    generate_vmap_rule = True
+    @staticmethod
+    def forward(x, k): return x * k
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.saved, ctx.marked, ctx.attributes, ctx.real, ctx.saved_dims = inputs[1], 3, {"a": 1}, 5, "d"
+        ctx.save_for_backward(inputs[0]); ctx.save_for_forward(inputs[0])
+    @staticmethod
+    def backward(ctx, g): return g * ctx.saved + 0 * ctx.saved_tensors[0] + ctx.marked + ctx.attributes["a"] + ctx.real + len(ctx.saved_dims), None
+    @staticmethod
+    def jvp(ctx, t, _): return t * ctx.saved * ctx.marked
+f, X = lambda x: Named.apply(x, 2), torch.arange(4.).view(2, 2)
+grad(lambda X: vmap(f)(X).sum())(X), grad(lambda X: vmap(vmap(f))(X).sum())(X)
+jvp(vmap(f), (X,), (X,)), jvp(vmap(vmap(f)), (X,), (X,))
+""",
+    """
+from torch.utils._python_dispatch import TorchDispatchMode
+seen = []
+class Mode(TorchDispatchMode):
+    sees_aten = False
+    def functionalized(self, *args): raise AssertionError
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None): seen.append(str(func)); return func(*args, **(kwargs or {}))
+class Wrapper(torch.Tensor):
+    sees_aten = True
+    @staticmethod
+    def __new__(cls, t): return torch.Tensor._make_wrapper_subclass(cls, t.shape, dtype=t.dtype)
+    def __init__(self, t): self.t = t
+    def functionalized(self, *args): raise AssertionError
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None): return func(*(a.t if isinstance(a, Wrapper) else a for a in args), **(kwargs or {}))
+mode = Mode()
+with mode:
+    with mode: x = torch.zeros(2) + 1
+print(seen)
+y = Wrapper(torch.ones(2)) + 1
+x = torch.arange(6.).view(2, 3)
+x._level, x._inner, x._bdim, x._tangent = 3, 1, 2, "q"
+x.t_(), x.resize_(2, 2), x.clone(memory_format=torch.contiguous_format), x.set_(torch.zeros(4), 0, (2, 2))
+torch.vmap(lambda a: a + x)(torch.ones(2, 2, 2)), torch.func.grad(lambda z: (z * x).sum())(x)
+def laid_out(how):
+    t = how(torch._to_functional_tensor(torch.ones(1, 2, 3, 3)), memory_format=torch.channels_last)
+    torch._sync(t)
+    return t.stride(), torch._from_functional_tensor(t)
+laid_out(torch.clone), laid_out(torch.Tensor.contiguous)
+""",
 ]

@@ -63,7 +63,7 @@ def accumulate(variable, buffer, holders=0):
     if meta is not None and meta.grad_dtype and grad.dtype is not meta.grad_dtype:
         grad = grad.to(meta.grad_dtype)
     if special[0] and not modes.grad:
-        level = getattr(grad, "_level", None)
+        level = getattr(grad, "_ftorch_level", None)
         if level is not None and level.records_outside:
             grad = grad.detach()  # what a leaf gets carries no tangent
     with _accumulate_lock:
@@ -102,7 +102,7 @@ def accumulate(variable, buffer, holders=0):
 
 def _copied(grad, g: Geometry):
     """A recorded copy of a gradient, in a leaf's memory order."""
-    if grad.layout is not strided or hasattr(grad, "_level") or capture_trace.capturing() is not None or not g.is_dense:
+    if grad.layout is not strided or hasattr(grad, "_ftorch_level") or capture_trace.capturing() is not None or not g.is_dense:
         return grad
     from ..core import api
 

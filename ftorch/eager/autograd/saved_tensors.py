@@ -44,7 +44,7 @@ class SavedWrapped:
     __slots__ = ("kept", "storage", "version")
 
     def __init__(self, t):
-        self.kept = t._level.alias(t)
+        self.kept = t._ftorch_level.alias(t)
         self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
 
 
@@ -54,7 +54,7 @@ class SavedDetached(SavedWrapped):
     __slots__ = ()
 
     def __init__(self, t):
-        self.kept = t._level.detach(t)
+        self.kept = t._ftorch_level.detach(t)
         self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
 
 
@@ -91,7 +91,7 @@ def save(t):
             "`torch.inference_mode()`."
         )
     if storage.error is not None and storage.array is None:
-        return SavedWrapped(t) if hasattr(t, "_level") else SavedOutside(t)
+        return SavedWrapped(t) if hasattr(t, "_ftorch_level") else SavedOutside(t)
     return storage, t._ftorch_geometry, t._ftorch_offset, storage.version
 
 
@@ -112,7 +112,7 @@ def unpack(saved, node, edge, in_graph=False):
     elif saved.__class__ is SavedDetached:
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
-        t = saved.kept._level.detach(saved.kept)
+        t = saved.kept._ftorch_level.detach(saved.kept)
     elif saved.__class__ is SavedSeen:
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
@@ -122,7 +122,7 @@ def unpack(saved, node, edge, in_graph=False):
         if saved.storage.version != saved.version:
             raise RuntimeError(_modified(t, saved.version, node, edge))
         if (modes.grad or in_graph) and edge is not None and edge[0] is node:
-            t = t._level.alias(t)  # what is kept would hold the node that keeps it
+            t = t._ftorch_level.alias(t)  # what is kept would hold the node that keeps it
     elif saved.__class__ is SavedOutside:
         t = saved.tensor
         if t._ftorch_storage.version != saved.version:

@@ -52,7 +52,7 @@ class CopySlices(Node):
         part = gradient_values.alias(whole, self.view, self.offset)
         inner = self.inner.apply([gradient_values.clone_with(part, None)])
         if self.edges[0] is not None:
-            if not hasattr(inner[0], "_level"):
+            if not hasattr(inner[0], "_ftorch_level"):
                 gradient_values.overwrite(part, inner[0])
             else:  # a transform's, which may vary among examples where the whole does not
                 gradient_values.overwrite(part, None)

@@ -126,7 +126,7 @@ class Level:
 
     def set(self, t, source, storage_offset, size, stride):
         """A tensor of the level after ``set_`` to another of its tensors."""
-        if t._ftorch_requires_grad or getattr(source, "_level", None) is not self or size is not None:
+        if t._ftorch_requires_grad or getattr(source, "_ftorch_level", None) is not self or size is not None:
             raise RuntimeError("derivative for set_ is not implemented")
         self.become(t, source, "set_", (source,))
         t._ftorch_geometry = source._ftorch_geometry
@@ -163,8 +163,8 @@ class Wrapped(Tensor):
     """A tensor of a transform level."""
 
     __torch_function__ = classmethod(overrides.disabled)
-    __slots__ = ("_level", "_inner")
-    _level: Level
+    __slots__ = ("_ftorch_level", "_inner")
+    _ftorch_level: Level
     _inner: Tensor
     kinds: ClassVar[set[type]] = set()  # the classes of such tensors
     __torch_function__ = classmethod(overrides.disabled)  # type: ignore[assignment]
@@ -183,17 +183,17 @@ class Wrapped(Tensor):
         t._ftorch_requires_grad = False
         t._grad_fn = t._grad = t._base = t._ftorch_meta = None
         t._ftorch_output_nr = t._ftorch_attr_version = 0
-        t._level, t._inner = level, inner
+        t._ftorch_level, t._inner = level, inner
         return t
 
     def detach(self):
         """The same elements outside the graphs."""
-        return self._level.detach(self)
+        return self._ftorch_level.detach(self)
 
     @property
     def data(self):
         """The same elements outside the graphs."""
-        return self._level.detach(self)
+        return self._ftorch_level.detach(self)
 
     @data.setter
     def data(self, value):
@@ -201,7 +201,7 @@ class Wrapped(Tensor):
 
     def backward(self, *args, **kwargs):
         """Not possible inside a transform: the graph's end is outside of it."""
-        if self._level.records_outside:
+        if self._ftorch_level.records_outside:
             return Tensor.backward(self, *args, **kwargs)
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
@@ -211,27 +211,27 @@ class Wrapped(Tensor):
 
     def item(self):
         """The value as a number, where the level knows it."""
-        return self._level.known(self, "item").item()
+        return self._ftorch_level.known(self, "item").item()
 
     def tolist(self):
         """The values as nested lists, where the level knows them."""
-        return self._level.known(self, "tolist").tolist()
+        return self._ftorch_level.known(self, "tolist").tolist()
 
     def numpy(self, *, force=False):
         """The values as an array, where the level knows them."""
-        return self._level.known(self, "numpy").numpy(force=force)
+        return self._ftorch_level.known(self, "numpy").numpy(force=force)
 
     def data_ptr(self):
         """The address of the elements, where there is one."""
-        return self._level.known(self, "numpy").data_ptr()
+        return self._ftorch_level.known(self, "numpy").data_ptr()
 
     def untyped_storage(self):
         """The memory of the elements, where there is one."""
-        return self._level.known(self, "numpy").untyped_storage()
+        return self._ftorch_level.known(self, "numpy").untyped_storage()
 
     def storage(self):
         """The same with its dtype."""
-        return self._level.known(self, "numpy").storage()
+        return self._ftorch_level.known(self, "numpy").storage()
 
     def __format__(self, spec):
         if not self._ftorch_geometry.shape and not self.is_meta:
@@ -239,10 +239,10 @@ class Wrapped(Tensor):
         return object.__format__(self, spec) if spec else repr(self)
 
     def __array__(self, dtype=None, copy=None):
-        return self._level.known(self, "numpy").__array__(dtype, copy)
+        return self._ftorch_level.known(self, "numpy").__array__(dtype, copy)
 
     def __bool__(self):
-        return bool(self._level.known(self, "bool"))
+        return bool(self._ftorch_level.known(self, "bool"))
 
     def __int__(self):
         return int(self.item())
@@ -254,7 +254,7 @@ class Wrapped(Tensor):
         return complex(self.item())
 
     def __index__(self):
-        return self._level.known(self, "item").__index__()
+        return self._ftorch_level.known(self, "item").__index__()
 
     def __hash__(self):
         return id(self)
@@ -275,7 +275,7 @@ def taken_in(o):
     if found is not None:
         return found
     base = adopted.get(id(o._base)) if isinstance(o, TensorBase) and o._base is not None else None
-    return o if base is None or not base._level.is_transform else base._level.adopt(o)
+    return o if base is None or not base._ftorch_level.is_transform else base._ftorch_level.adopt(o)
 
 
 def level_of(operands):
@@ -283,8 +283,8 @@ def level_of(operands):
     found = None
     for o in operands:
         if isinstance(o, Wrapped):
-            if found is None or o._level.depth > found.depth:
-                found = o._level
+            if found is None or o._ftorch_level.depth > found.depth:
+                found = o._ftorch_level
         elif isinstance(o, (list, tuple)):
             inner = level_of(o)
             if inner is not None and (found is None or inner.depth > found.depth):
@@ -340,7 +340,7 @@ def _dispatch_view(definition, x, static):
     if not isinstance(x, Wrapped):
         python = _op.hooks.python_view
         return (False, None) if python is None else python(definition, x, static)
-    return True, x._level.view(definition, x, hashable(static, definition) if static else ())
+    return True, x._ftorch_level.view(definition, x, hashable(static, definition) if static else ())
 
 
 def wrapped_plan(op, operands, static):
@@ -372,7 +372,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
     if not (modes.grad and plan.differentiable):
         return None
     mask = tuple(
-        [t._ftorch_requires_grad and (level.records_outside or (isinstance(t, Wrapped) and t._level is level))
+        [t._ftorch_requires_grad and (level.records_outside or (isinstance(t, Wrapped) and t._ftorch_level is level))
          for t in tensors]
     )
     if True not in mask:
@@ -387,7 +387,7 @@ def record_wrapped(plan, level, tensors, scalars, outputs, beside=None, pick=Non
 
 def save(level, t):
     """What a node of a level keeps: tensors from outside it as they are, for gradients out there."""
-    if isinstance(t, Wrapped) and t._level is level:
+    if isinstance(t, Wrapped) and t._ftorch_level is level:
         return saved_tensors.save(t)
     return saved_tensors.SavedOutside(t)
 
@@ -395,7 +395,8 @@ def save(level, t):
 def before_write(level, tensors):
     """The operands of a write: with a copy of its target where a graph outside of the level may keep what they are made of."""
     target = tensors[0]
-    if not (modes.grad and isinstance(target, Wrapped) and target._level is level and any(map(_is_recorded_outside, tensors))):
+    is_ours = isinstance(target, Wrapped) and target._ftorch_level is level
+    if not (modes.grad and is_ours and any(map(_is_recorded_outside, tensors))):
         return tensors
     copy = level.rewrapped(target, lambda x: x.clone())
     copy._ftorch_requires_grad = target._ftorch_requires_grad
@@ -414,7 +415,7 @@ def save_of_write(level, places, tensors, result):
     kept = []
     for i in places:
         t = tensors[i] if i >= 0 else result
-        if i == 0 and isinstance(t, Wrapped) and t._level is level:
+        if i == 0 and isinstance(t, Wrapped) and t._ftorch_level is level:
             before = level.rewrapped(t, lambda x: x.clone())
             before._ftorch_requires_grad = t._ftorch_requires_grad
             t = before

@@ -35,7 +35,7 @@ def _reshaping_inplace(public, name):
 
 def _become(t, view, name, args):
     """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
-    if (level := getattr(t, "_level", None)) is not None:
+    if (level := getattr(t, "_ftorch_level", None)) is not None:
         level.become(t, view, name, args)
     leave_capture(t)
     t._ftorch_geometry, t._ftorch_offset = view._ftorch_geometry, view._ftorch_offset

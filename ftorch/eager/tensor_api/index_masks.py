@@ -57,7 +57,7 @@ def expanded(advanced):
                     "vmap: We do not support batching operators that can support dynamic shape. "
                     "Attempting to batch over indexing with a boolean mask."
                 )
-            level = getattr(t, "_level", None)
+            level = getattr(t, "_ftorch_level", None)
             if level is not None and level is modes.levels[-1] and hasattr(level, "positions_of"):
                 out.extend(level.positions_of(t))
             elif (

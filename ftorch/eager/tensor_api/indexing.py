@@ -232,7 +232,7 @@ def _is_truth(view, dim):
 def _has_value(t):
     """Whether an index can become a number: not inside a transform or a JAX trace, but where a level has numbers of its own."""
     if t._ftorch_storage.error is not None:
-        return getattr(getattr(t, "_level", None), "draws", None) is not None
+        return getattr(getattr(t, "_ftorch_level", None), "draws", None) is not None
     return t._ftorch_storage.trace is not IMMEDIATE
 
 

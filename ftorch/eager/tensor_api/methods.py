@@ -253,7 +253,7 @@ def clone(self, *, memory_format=None):
 
 
 def _is_traced(t):
-    return bool(_op.special[0]) and hasattr(t, "_level") and t._level.sees_aten
+    return bool(_op.special[0]) and hasattr(t, "_ftorch_level") and t._ftorch_level.sees_aten
 
 
 def relayout(t, strides):
@@ -263,8 +263,8 @@ def relayout(t, strides):
         new = geometry(g.shape, g.dtype, g.device, strides)
         executor.relabel(t._ftorch_storage, new)
         t._ftorch_geometry = new
-        if _op.special[0] and hasattr(t, "_level"):
-            t._level.relaid(t, strides)
+        if _op.special[0] and hasattr(t, "_ftorch_level"):
+            t._ftorch_level.relaid(t, strides)
     return t
 
 
@@ -418,7 +418,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     _op.check_reshaped(self)
     if modes.grad and self._ftorch_requires_grad:
         check_inplace(self)
-    if (level := getattr(self, "_level", None)) is not None:
+    if (level := getattr(self, "_ftorch_level", None)) is not None:
         return level.set(self, source, storage_offset, size, stride)
     leave_capture(self)
     offset, shape, strides = storage_offset, size, stride
@@ -494,7 +494,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
         return self
     _op.check_reshaped(self)
-    if (level := getattr(self, "_level", None)) is not None:
+    if (level := getattr(self, "_ftorch_level", None)) is not None:
         return level.resized(self, shape, memory_format)
     leave_capture(self)
     new = geometry(shape, self.dtype, self._ftorch_geometry.device, stride)

@@ -30,7 +30,7 @@ def _in_transforms(t, ceiling):
     around = [(number, own) for started, own, number in modes.differentiating
               if number < ceiling and (t._ftorch_storage.level >= started or _innermost(t)._ftorch_storage in own)]
     if isinstance(t, Wrapped):
-        level = t._level
+        level = t._ftorch_level
         bound = level.number if level.is_shown else ceiling
         text = level.describe(t, lambda inner: _in_transforms(inner, bound))
         around = [(number, own) for number, own in around if level.is_shown and number > bound]

@@ -255,10 +255,10 @@ class BatchLevel(Level):
 
     def is_batched(self, t):
         """Whether a tensor differs between the examples of this level."""
-        return isinstance(t, Batched) and t._level is self and t._bdim is not None
+        return isinstance(t, Batched) and t._ftorch_level is self and t._bdim is not None
 
     def _inner_of(self, t):
-        return t._inner if isinstance(t, Batched) and t._level is self else t
+        return t._inner if isinstance(t, Batched) and t._ftorch_level is self else t
 
     def _example(self, t, i):
         return t._inner.select(t._bdim, i) if self.is_batched(t) else self._inner_of(t)
@@ -273,7 +273,7 @@ class BatchLevel(Level):
     def _lower(self, tensors):
         inner, dims = [], []
         for t in tensors:
-            if isinstance(t, Batched) and t._level is self:
+            if isinstance(t, Batched) and t._ftorch_level is self:
                 inner.append(t._inner)
                 dims.append(t._bdim)
             else:
@@ -288,7 +288,7 @@ class BatchLevel(Level):
             raise self._refused(op, target)
         plan = planning.build_inplace(op, operands, static)
         mask = tuple(
-            isinstance(t, Wrapped) and t._level is self and t._ftorch_requires_grad for t in tensors
+            isinstance(t, Wrapped) and t._ftorch_level is self and t._ftorch_requires_grad for t in tensors
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
@@ -364,7 +364,7 @@ class BatchLevel(Level):
 
     def alias(self, t):
         """The tensor as one of this level, for a transform inside to differentiate."""
-        if isinstance(t, Batched) and t._level is self:
+        if isinstance(t, Batched) and t._ftorch_level is self:
             return _same(t, t._inner)
         return batched(self, t, None)
 
@@ -443,7 +443,7 @@ class BatchLevel(Level):
 
 
 def _same(t, inner):
-    out = Batched.make(t._level, inner, t._ftorch_geometry)
+    out = Batched.make(t._ftorch_level, inner, t._ftorch_geometry)
     out._bdim = t._bdim
     return out
 

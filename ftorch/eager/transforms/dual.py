@@ -79,10 +79,10 @@ class DualLevel(Level):
         return _op.call(op, tuple(plain), static)
 
     def _primal(self, t):
-        return t._inner if isinstance(t, Dual) and t._level is self else t
+        return t._inner if isinstance(t, Dual) and t._ftorch_level is self else t
 
     def _tangent_of(self, t):
-        if not (modes.forward and isinstance(t, Dual) and t._level is self):
+        if not (modes.forward and isinstance(t, Dual) and t._ftorch_level is self):
             return None
         base = t._base
         if t._tangent is None and isinstance(base, Dual) and base._tangent is not None:  # it got one since
@@ -115,7 +115,7 @@ class DualLevel(Level):
 
     def call_inplace(self, op, operands, static):
         target = operands[0]
-        if not (isinstance(target, Dual) and target._level is self):
+        if not (isinstance(target, Dual) and target._ftorch_level is self):
             if not self.by_hand:
                 _op.check_captured(target, op.definition.full_name)
             target = self.adopt(target)
@@ -124,7 +124,7 @@ class DualLevel(Level):
         tensors = list(tensors_of(operands))
         scalars = [o for o in operands if not isinstance(o, (TensorBase, list, tuple, type(None)))]
         mask = tuple(
-            t._ftorch_requires_grad and (self.by_hand or (isinstance(t, Wrapped) and t._level is self)) for t in tensors
+            t._ftorch_requires_grad and (self.by_hand or (isinstance(t, Wrapped) and t._ftorch_level is self)) for t in tensors
         )
         recorded = modes.grad and plan.differentiable and any(mask)
         if recorded:
@@ -177,7 +177,7 @@ class DualLevel(Level):
     @repeatable
     def __exit__(self, *exception):
         super().__exit__(*exception)
-        for key in [key for key, t in adopted.items() if t._level is self]:
+        for key in [key for key, t in adopted.items() if t._ftorch_level is self]:
             del adopted[key]
 
     def _overwrite(self, target, result):
@@ -227,7 +227,7 @@ class DualLevel(Level):
 
     def alias(self, t):
         """The tensor as one of this level, for a transform inside to differentiate."""
-        if isinstance(t, Dual) and t._level is self:
+        if isinstance(t, Dual) and t._ftorch_level is self:
             return dual(self, t._inner, t._tangent)
         return dual(self, t, None)
 
@@ -357,7 +357,7 @@ def _zeros_like_part(part, g):
     if part._bdim is None:
         return zeros
     zeros = zeros.unsqueeze(0).expand(part._inner.shape[part._bdim], *g.shape)
-    return batched(part._level, zeros.contiguous(), 0)
+    return batched(part._ftorch_level, zeros.contiguous(), 0)
 
 
 def _alias_like(tangent, view):

@@ -70,7 +70,7 @@ def _release(own, known, t):
     if t._ftorch_requires_grad and _leads_outside(tape.edge_of(t)[0], own, known):
         return t
     if isinstance(t, Wrapped):
-        return t._level.rewrapped(t, functools.partial(_release, own, known))
+        return t._ftorch_level.rewrapped(t, functools.partial(_release, own, known))
     return t.detach() if t._ftorch_requires_grad else t
 
 
@@ -131,7 +131,7 @@ def _outside_graphs(tree):
 
 def _outside_graph(t):
     if isinstance(t, Wrapped):  # not by `detach`, which takes a tangent off
-        return t._level.rewrapped(t, _outside_graph)
+        return t._ftorch_level.rewrapped(t, _outside_graph)
     return t.detach() if isinstance(t, TensorBase) else t
 
 

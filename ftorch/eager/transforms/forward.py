@@ -78,7 +78,7 @@ def _check_real(tensors, what):
 def _split(level, t):
     """(primal, tangent) of a result of a level; constants have tangent zero."""
     t = taken_in(t)
-    if isinstance(t, Dual) and t._level is level:
+    if isinstance(t, Dual) and t._ftorch_level is level:
         tangent = level._tangent_of(t)
         return t._inner, _zeros(t._inner) if tangent is None else tangent
     return t, _zeros(t)
@@ -122,7 +122,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
                     f"jvp(f, primals, tangents): expected f(*primals) to return only tensors, got "
                     f"unsupported type {type(o)}"
                 )
-        if strict and not all(isinstance(o, Dual) and o._level is level and o._tangent is not None for o in flat_out):
+        if strict and not all(isinstance(o, Dual) and o._ftorch_level is level and o._tangent is not None for o in flat_out):
             raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
                                "not allowed with strict=True.")
         pairs = [_split(level, o) for o in flat_out]

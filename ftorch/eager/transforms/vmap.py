@@ -109,7 +109,7 @@ def _unwrap_batched(outputs, out_dims, level, batch_size, func):
 
 def _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims=None):
     """An output of a function as the caller gets it, its mapped dimension at ``dim``."""
-    is_mine = isinstance(t, Batched) and t._level is level
+    is_mine = isinstance(t, Batched) and t._ftorch_level is level
     if dim is None:
         if is_mine and t._bdim is not None:
             raise ValueError(

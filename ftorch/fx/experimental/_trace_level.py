@@ -158,7 +158,7 @@ class TraceLevel(Level):
 
     def node_of(self, t) -> Node:
         """The node of a tensor: its own, its creation's, or that of a constant."""
-        if isinstance(t, Traced) and t._level is self:
+        if isinstance(t, Traced) and t._ftorch_level is self:
             return t._node
         name = self._constants.get(id(t), (None,))[0]
         if name is None:
@@ -185,7 +185,7 @@ class TraceLevel(Level):
     def _inner(self, operands):
         return map_aggregate(
             tuple(operands),
-            lambda a: a._inner if isinstance(a, Traced) and a._level is self else a,
+            lambda a: a._inner if isinstance(a, Traced) and a._ftorch_level is self else a,
         )
 
     # --- recording

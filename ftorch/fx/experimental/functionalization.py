@@ -250,7 +250,7 @@ class Section:
                 functional.node(old)
         for name, node in level._constant_nodes.items():
             level._constant_nodes[name] = constants.get(node, node)
-        own = [t for t in values if getattr(t, "_level", None) is level and t._node in olds]
+        own = [t for t in values if getattr(t, "_ftorch_level", None) is level and t._node in olds]
         tensors = [functional.tensors[olds[t._node]] for t in own]
         nodes = [functional.sync(t) for t in tensors]
         written = {}

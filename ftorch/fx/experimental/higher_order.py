@@ -95,7 +95,7 @@ class _Branch(TraceLevel):
 
     def adopt(self, t):
         """A tensor as one of this level."""
-        if isinstance(t, Traced) and t._level is self:
+        if isinstance(t, Traced) and t._ftorch_level is self:
             return t
         found = self._standing.get(id(t))
         if found is None:

@@ -139,7 +139,7 @@ class AtenLevel(DecomposingLevel):
         return node.op in ("call_function", "placeholder", "output") and not node.name.startswith("sym_size")
 
     def node_of(self, t):
-        own = isinstance(t, Traced) and t._level is self
+        own = isinstance(t, Traced) and t._ftorch_level is self
         name = None if own else self._constants.get(id(t), (None,))[0]
         found = self._constant_nodes.get(name) if name is not None else None
         if found is None:
@@ -163,7 +163,7 @@ class AtenLevel(DecomposingLevel):
         """The operands, with constants (parameters) as tensors of the trace."""
 
         def own(t):
-            is_constant = isinstance(t, TensorBase) and not (isinstance(t, Traced) and t._level is self)
+            is_constant = isinstance(t, TensorBase) and not (isinstance(t, Traced) and t._ftorch_level is self)
             return self.track(t, self.node_of(t)) if is_constant else t
 
         return tuple(map_aggregate(o, own) for o in operands)
@@ -218,12 +218,12 @@ class AtenLevel(DecomposingLevel):
         return saved_tensors.SavedDetached(t)
 
     def _is_own(self, values):
-        return any(isinstance(v, Traced) and v._level is self for v in values)
+        return any(isinstance(v, Traced) and v._ftorch_level is self for v in values)
 
     def made(self, overload, args, kwargs):
         """A tensor that an overload of ATen makes of nothing, or in the likeness of another."""
 
-        if any(isinstance(a, Wrapped) and a._level is not self for a in args):  # of a transform inside
+        if any(isinstance(a, Wrapped) and a._ftorch_level is not self for a in args):  # of a transform inside
             return overload._function(*args, **kwargs)
         return self._call_of(overload, args, kwargs)
 
@@ -298,7 +298,7 @@ class AtenLevel(DecomposingLevel):
         name = function.__name__
         if name == "batch_norm" and self._is_own(args):
             return self._batch_norm(*args, **kwargs)
-        if name not in _PIECES or kwargs or not args or not isinstance(args[0], Traced) or args[0]._level is not self:
+        if name not in _PIECES or kwargs or not args or not isinstance(args[0], Traced) or args[0]._ftorch_level is not self:
             return NotImplemented
         x = args[0]
         if x._ftorch_requires_grad and modes.grad:
