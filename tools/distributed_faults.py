@@ -83,7 +83,8 @@ def run(options, fault=None) -> tuple[list[float], str, float]:
             ended = launcher.poll() is not None
             done = ended and not launcher.returncode and result.exists()
             found = json.loads(result.read_text()) if done else []
-            text = log.read_text(errors="replace") if ended else f"hangs after {LIMIT} s"
+            text = "" if ended else f"hangs after {LIMIT} s; what runs: {_states(launcher.pid)}\n"
+            text += log.read_text(errors="replace")
             return found, text, time.monotonic() - began
         finally:
             for group in (launcher.pid, victim):
@@ -93,6 +94,17 @@ def run(options, fault=None) -> tuple[list[float], str, float]:
                 except OSError:
                     pass
             launcher.wait()
+
+
+def _states(session) -> list[str]:
+    """Id, state and command of the launcher's processes and of those that they started."""
+    table = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,wchan=,args="], capture_output=True, text=True)
+    rows = [line.split(None, 4) for line in table.stdout.splitlines()]
+    known = {str(session)}
+    for pid, parent, *_ in sorted(rows, key=lambda row: int(row[0])):
+        if parent in known:
+            known.add(pid)
+    return [" ".join(row)[:120] for row in rows if row[0] in known]
 
 
 def _hit(folder, rank, step, number):
@@ -130,7 +142,9 @@ def main():
         outcome = "same weights" if same else "other weights" if found else "failed"
         print(f"{i:3} rank {fault[0]} step {fault[1]} {number.name}: {outcome}, {seconds:.1f} s", flush=True)
         if not same:
-            print(textwrap.indent(said[-2000:], "    "))
+            kept = tempfile.mkstemp(prefix="distributed_fault_", suffix=".log")[1]
+            pathlib.Path(kept).write_text(said)
+            print(textwrap.indent(said[:1000] + "\n...\n" + said[-2000:], "    "), f"    all of it: {kept}", sep="\n")
     print(f"{options.runs - bad} of {options.runs} resumed with the same weights, {bits} bit for bit")
     sys.exit(bool(bad))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 import torch as pt
 
 SCRIPT = """
@@ -110,3 +111,20 @@ def test_a_failure_is_said(tmp_path):
     (run,) = logs.iterdir()
     assert (run / "attempt_0" / "0" / "stdout.log").read_text() == "output of 0 0 2\n"
     assert "ValueError" in (run / "attempt_0" / "1" / "stderr.log").read_text()
+
+
+STOPPED = """
+    import os, signal, sys
+    if os.environ["RANK"] == "0" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    sys.stdout.write(f"ended {os.environ['RANK']}\\n")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="states of processes are read from /proc")
+def test_a_worker_that_stops_behind_the_others_comes_back(tmp_path):
+    """No group's timeout covers it: nobody waits for it any more."""
+    done = launch(tmp_path, STOPPED, "--nproc-per-node", "2", "--max-restarts", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(done.stdout.split("\n"))[-3:] == ["ended 0", "ended 1", "ended 1"], done.stdout
+    assert "is stopped" in done.stderr

@@ -307,6 +307,10 @@ class PContext(ABC):
         """Their process ids by local rank."""
         ...
 
+    def _unfinished(self) -> dict[int, int]:
+        """Process ids of those that have not done their work yet, by local rank."""
+        return self.pids()
+
     @abstractmethod
     def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None: ...
 
@@ -402,6 +406,9 @@ class MultiprocessContext(PContext):
             raise AssertionError("the workers were not started")
         return dict(enumerate(self._pc.pids()))
 
+    def _unfinished(self):
+        return {rank: pid for rank, pid in self.pids().items() if rank not in self._return_values}
+
     def _close(self, death_sig, timeout=30):
         if self._pc is None:
             return
@@ -481,6 +488,9 @@ class SubprocessContext(PContext):
     def pids(self) -> dict[int, int]:
         """Their process ids by local rank."""
         return {rank: handler.proc.pid for rank, handler in self.subprocess_handlers.items()}
+
+    def _unfinished(self):
+        return {rank: pid for rank, pid in self.pids().items() if rank in self._running_local_ranks}
 
     def _close(self, death_sig, timeout=30):
         running = [h for h in self.subprocess_handlers.values() if h.proc.poll() is None]

@@ -38,6 +38,7 @@ TORCHELASTIC_ENABLE_FILE_TIMER = "TORCHELASTIC_ENABLE_FILE_TIMER"
 TORCHELASTIC_HEALTH_CHECK_PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
 TORCHELASTIC_TIMER_FILE = "TORCHELASTIC_TIMER_FILE"
 TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
+_STOPPED_LIMIT = 10  # seconds that a worker may be stopped after others have ended
 logger = get_logger(__name__)
 
 
@@ -73,6 +74,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._health_check_server = health_check_server
         self._uninterruptible_state_timeout = _limit(uninterruptible_state_timeout)
         self._stuck_since: dict[int, float] = {}
+        self._stopped_since: dict[int, float] = {}
 
     # --- beside the workers ---
 
@@ -207,6 +209,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         result = self._pcontext.wait(0)
         workers = worker_group.workers
         if result is None:
+            self._kill_stopped()
             return RunResult(WorkerState.UNHEALTHY if self._stuck(pids) else WorkerState.HEALTHY)
         if result.is_failed():
             failures = {workers[rank].global_rank: failure for rank, failure in result.failures.items()}
@@ -229,3 +232,20 @@ class LocalElasticAgent(SimpleElasticAgent):
             logger.error("workers %s stuck in uninterruptible sleep for %.1f s", late, limit)
             self._remaining_restarts = 0
         return bool(late)
+
+    def _kill_stopped(self) -> None:
+        """Kills workers that are stopped although others have ended: no peer waits for them, so no group's timeout does."""
+        if self._pcontext is None:
+            return
+        pids, now = self._pcontext._unfinished().values(), time.monotonic()
+        if len(pids) == self._pcontext.nprocs:
+            return
+        stopped = [pid for pid in pids if read_proc_state(pid) == "T"]  # not by a debugger: "t"
+        self._stopped_since = {pid: self._stopped_since.get(pid, now) for pid in stopped}
+        for pid in stopped:
+            if now - self._stopped_since[pid] >= _STOPPED_LIMIT:
+                logger.error("worker %s is stopped for %.1f s while others have ended: it is killed", pid, _STOPPED_LIMIT)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
