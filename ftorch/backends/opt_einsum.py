@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+from ..eager.functions.linalg import contraction_order
 from . import make_flags
 
 
@@ -17,4 +20,7 @@ def get_opt_einsum():
     return opt_einsum
 
 
-make_flags(__name__, freezes=False, enabled=True, strategy="auto")
+make_flags(
+    __name__, freezes=False, enabled=True, strategy="auto",
+    acts={flag: functools.partial(contraction_order.__setitem__, flag) for flag in ("enabled", "strategy")},
+)

@@ -1,5 +1,6 @@
 """``torch.amp``: the dtypes and numbers of autocast, and the gradient scaler, as in PyTorch."""
 
+import math
 
 import pytest
 import torch
@@ -30,6 +31,31 @@ OPS = {
     "add": lambda t, a, b: a(2) + b(2),
     "fft": lambda t, a, b: t.fft.fft(a(2)),
 }
+
+
+@pytest.mark.parametrize("equation", [
+    "ij,kl,jk->il", "ij,ij,ij->ij", "ij,ij,ij->", "ij,ij,jk->ik", "ij,jk,kl->", "...ij,jk,j->...k", "i,j,k->", "ij,jk,kl,lm",
+    "ij,jk,jk->k",
+])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_einsums_of_several_operands_are_products_of_two(equation, ordered):
+    sizes = {"i": 3, "j": 4, "k": 2, "l": 5, "m": 1}
+
+    def program(t):
+        before, t.backends.opt_einsum.enabled = t.backends.opt_einsum.enabled, ordered
+        try:
+            terms = equation.partition("->")[0].replace("...", "").split(",")
+            shapes = [[sizes[c] for c in term] for term in terms]
+            operands = [t.arange(1.0, 1 + math.prod(shape)).sqrt().view(shape) for shape in shapes]
+            with t.autocast("cpu"):
+                result = t.einsum(equation, *operands)
+            return str(result.dtype), result.shape, result.double().tolist()
+        finally:
+            t.backends.opt_einsum.enabled = before
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours[:2] == theirs[:2]
+    torch.testing.assert_close(torch.tensor(ours[2]), torch.tensor(theirs[2]), rtol=2**-8, atol=0)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -11,6 +11,7 @@ import threading
 
 from ..call import op as _op
 from ..core import dtype as _dtype
+from ..kernels.linalg.contraction import pair_steps
 from ..tensor import TensorBase, modes
 
 # The fast dtype: products of matrices, convolutions, recurrent layers.
@@ -162,6 +163,9 @@ def _cast_call(op, operands, static):
     device_type = "cpu" if first is None else first._ftorch_geometry.device.type
     if device_type not in modes.autocast:
         return False, None
+    if op.name == "einsum" and len(operands[0]) > 2:
+        result = _by_pairs(op, operands[0], static)
+        return result is not None, result
     rules = _CPU_RULES if device_type == "cpu" else _ACCELERATOR_RULES
     rule = rules.get(op.name)
     if op.name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
@@ -205,6 +209,26 @@ def _sums_a_pair(operands, static):
     letters = [_long_letters(term, t.shape) for term, t in zip(terms.split(","), _tensors(operands))]
     shared = {x for i, a in enumerate(letters) for b in letters[i + 1 :] for x in a & b}
     return bool(shared - set(result)) if arrow else bool(shared)
+
+
+def _by_pairs(op, tensors, static):
+    """An einsum of several operands as PyTorch's products of two, each of which is cast or not."""
+    equation, path = static
+    path = None if path is None else tuple(path)
+    steps = pair_steps(equation, tuple(tuple(t.shape) for t in tensors), path)
+    if steps is None:
+        return None
+    tensors = list(tensors)
+    for step, places, to in steps:
+        given = [tensors[place] for place in places]
+        result = _op.call(op, (given,), (step, None))
+        if to is None:
+            for place in reversed(places):
+                del tensors[place]
+            tensors.append(result)
+        else:
+            tensors[to] = result
+    return tensors[0]
 
 
 def _long_letters(term, sizes):

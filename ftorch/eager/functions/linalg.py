@@ -10,9 +10,13 @@ from ..core import api as torch
 from ..core.composite import composite
 from ..core.dtype import finfo
 from ..core.user_warnings import warn_once
+from ..kernels.linalg.contraction import best_path
 from ..tensor import TensorBase
 
 # --- products -----------------------------------------------------------------------------
+
+# What `torch.backends.opt_einsum` says of einsum.
+contraction_order: dict = {"enabled": True, "strategy": "auto"}
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
@@ -76,7 +80,14 @@ def einsum(*args):
             else:
                 x = x.permute(order)
                 return x.sum(summed) if summed else x
-    return torch._VF.einsum(equation, list(operands))
+    path = None
+    if len(operands) > 2 and isinstance(equation, str) and all(isinstance(x, TensorBase) for x in operands):
+        if contraction_order["enabled"]:
+            try:
+                path = best_path(equation, tuple(tuple(x.shape) for x in operands), contraction_order["strategy"])
+            except ValueError:
+                path = None  # the op's own error says what is wrong
+    return torch._VF.einsum(equation, list(operands), path=path)
 
 
 @functools.lru_cache(256)

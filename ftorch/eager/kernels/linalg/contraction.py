@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import string
 
 import jax.numpy as jnp
+import opt_einsum
 
 from ...core.dtype import from_numpy, promote_types
 from ...core.registry import op
@@ -251,9 +253,7 @@ def _result_dtype(labels, dtypes, summed, path):
     """
     counts = {label: sum(label in own for own in labels) for label in summed}
     operands = list(zip(dtypes, map(set, labels), strict=True))
-    pairs = iter(zip(path[::2], path[1::2], strict=True) if path else ())
-    while len(operands) > 1:
-        i, j = sorted(next(pairs, (0, 1)))
+    for i, j in _pairs(path, len(operands)):
         b, a = operands.pop(j), operands.pop(i)
         is_product = False
         for label in counts:
@@ -275,6 +275,66 @@ def _result_dtype(labels, dtypes, summed, path):
         operands.append((common, {label for label in a[1] | b[1] if counts.get(label, 1)}))
     dtype, own = operands[0]
     return _widened(dtype) if any(counts.get(label) for label in own) else dtype
+
+
+def _pairs(path, count):
+    """The places of the operands that meet, whose product goes to the end; by default from left to right."""
+    if path is None:
+        return [(0, 1), *((0, n - 1) for n in range(count - 1, 1, -1))][: count - 1]
+    return [tuple(sorted(pair)) for pair in zip(path[::2], path[1::2], strict=True)]
+
+
+@functools.lru_cache(1024)
+def best_path(equation, shapes, strategy):
+    """The flat list of pairs that opt_einsum's strategy finds for operands of these shapes."""
+    pairs, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=strategy)
+    return [place for pair in pairs for place in pair]
+
+
+@functools.lru_cache(1024)
+def pair_steps(equation, shapes, path):
+    """An equation as those of one and two operands that PyTorch computes one after the other.
+
+    Args:
+        path: as the op's, a tuple.
+
+    Returns:
+        A list of (equation, places of its operands, which are taken out; the result goes to the end), or None for an
+        equation that is refused.
+    """
+    inputs, output = _parse(equation)
+    most = max(len(shape) - len(own) + 1 if _ELLIPSIS in own else 0 for own, shape in zip(inputs, shapes, strict=True))
+    inputs = [_expand_ellipsis(own, len(shape) - len(own) + 1) for own, shape in zip(inputs, shapes, strict=True)]
+    every = [label for own in inputs for label in own]
+    if output is None:
+        output = sorted(label for label in set(every) if label < 0 or every.count(label) == 1)
+    else:
+        output = _expand_ellipsis(output, most)
+    free = (c for c in reversed(_LETTERS) if _LETTERS.index(c) not in every)
+    names = {label: _LETTERS[label] if label >= 0 else next(free) for label in dict.fromkeys(every)}
+    if any(len(own) != len(shape) for own, shape in zip(inputs, shapes, strict=True)) or not set(output) <= set(every):
+        return None
+
+    def text(labels):
+        return "".join(names[label] for label in labels)
+
+    steps = []
+    operands = [(own, {label for label, n in zip(own, shape) if n != 1}) for own, shape in zip(inputs, shapes, strict=True)]
+    for i, j in _pairs(path, len(operands)):
+        b, a = operands.pop(j), operands.pop(i)
+        needed = set(output).union(*(own for _, own in operands))
+        for place, mine, other in ((i, a, b), (j, b, a)):
+            # What one operand alone has is summed there, before the product.
+            kept = [c for c in dict.fromkeys(mine[0]) if c in needed or (c in mine[1] and c in other[1])]
+            if kept != mine[0]:
+                steps.append((f"{text(mine[0])}->{text(kept)}", (place,), place))
+                mine[0][:] = kept
+        result = [c for c in dict.fromkeys(a[0] + b[0]) if c in needed]
+        steps.append((f"{text(a[0])},{text(b[0])}->{text(result)}", (i, j), None))
+        operands.append((result, {c for c in a[1] | b[1] if c in needed}))
+    if operands[0][0] != output:
+        steps.append((f"{text(operands[0][0])}->{text(output)}", (0,), 0))
+    return steps
 
 
 def _widened(dtype):
