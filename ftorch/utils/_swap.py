@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import weakref
 
+from ..autograd.graph import get_gradient_edge
 from ..eager.autograd.gradient_values import LeafReference
 from ..eager.tensor import TensorBase
 
@@ -23,8 +24,8 @@ def swap_tensors(t1, t2):
     refers to one finds the other there (``torch.utils.swap_tensors``).
 
     Raises:
-        RuntimeError: if there are weak references to one of them, if their classes have different
-            slots; in backward through a graph that one of them was a leaf of.
+        RuntimeError: if there are weak references to one of them, views of it (they would be of another tensor), if
+            their classes have different slots; in backward through a graph that one of them was a leaf of.
 
     >>> import ftorch as torch
     >>> x, y = torch.ones(2), torch.zeros(3)
@@ -38,7 +39,8 @@ def swap_tensors(t1, t2):
     slots, other = (set(copyreg._slotnames(type(t))) for t in (t1, t2))  # type: ignore[attr-defined]
     if slots != other:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
-    for t in (t1, t2):
+    for name, t in (("t1", t1), ("t2", t2)):
+        _refuse_views(name, t)
         _poison_accumulator(t)
     for name in ("__class__", "__dict__", *sorted(slots | set(TensorBase.__slots__))):
         _swap_attribute(t1, t2, name)
@@ -52,6 +54,20 @@ def _swap_attribute(t1, t2, name):
             setattr(t, name, value)
         elif hasattr(t, name):
             delattr(t, name)
+
+
+def _refuse_views(name, t):
+    """Raises for a tensor that others are views of; PyTorch counts references to its C++ object."""
+    count = t._use_count()
+    if count == 1:
+        return
+    if count == 2:
+        get_gradient_edge(t)  # the second is the accumulator of a leaf, or this raises
+    else:
+        raise RuntimeError(
+            f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} "
+            "make sure you are not holding references to the tensor in other places."
+        )
 
 
 def _poison_accumulator(t):

@@ -28,6 +28,43 @@ def gives_same(program):
     return results[0]
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("holder", [
+    lambda t, x: x[1:], lambda t, x: x.unbind(), lambda t, x: x.detach(), lambda t, x: x * 2, lambda t, x: x.detach().numpy(),
+    lambda t, x: x[1:][:1], lambda t, x: (x[1:], x * 2),
+])
+def test_tensors_with_views_are_not_swapped(holder, requires_grad):
+    def program(t, second):
+        x, y = (t.arange(3.0).requires_grad_(requires_grad) for _ in range(2))
+        held = holder(t, y if second else x)  # noqa: F841
+        counts = x._use_count(), y._use_count()
+        t.utils.swap_tensors(x, y)
+        return counts
+
+    for second in (False, True):
+        gives_same(lambda t, second=second: program(t, second))
+
+
+@pytest.mark.parametrize("action", [
+    lambda t, m: m.double(), lambda t, m: m.cpu(), lambda t, m: m.float(), lambda t, m: m.to_empty(device="meta"),
+])
+@pytest.mark.parametrize("held", ["weight", "grad", "none"])
+def test_conversions_that_swap_parameters_refuse_views(action, held):
+    def program(t):
+        t.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            m = t.nn.Linear(2, 3)
+            m(t.ones(2)).sum().backward()
+            view = {"weight": lambda: m.weight.view(6), "grad": lambda: m.weight.grad.view(6), "none": lambda: None}[held]()
+            action(t, m)
+            return str(m.weight.dtype), str(m.weight.device), str(m.weight.grad.dtype), view is None
+        finally:
+            t.__future__.set_swap_module_params_on_conversion(False)
+
+    gives_same(program)
+
+
+
 def described(t):
     grad = None if t.grad is None else t.grad.tolist()
     return type(t).__name__, t.tolist(), t.requires_grad, grad, t.is_leaf, sorted(vars(t))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+
 from ..core import api
 from ..core import dtype as _dtype
-from ..tensor import DISPATCHING, extras
+from ..core.refcount import ATTRIBUTE
+from ..tensor import DISPATCHING, TensorBase, extras
 from .graph_methods import refuses_deletion
 from .methods import METHODS, method
 
@@ -82,7 +86,11 @@ def _neg_view(self):
 
 @method
 def _use_count(self):
-    return 1 if self._base is None else 2
+    meta = self._ftorch_meta
+    count = 1 + (meta is not None and meta.accumulator is not None and meta.accumulator() is not None)
+    if sys.getrefcount(self._ftorch_storage) <= ATTRIBUTE:
+        return count  # a view would hold the memory, too
+    return count + sum(isinstance(o, TensorBase) and o._base is self for o in gc.get_referrers(self))
 
 
 @method
