@@ -31,6 +31,7 @@ RULES = {
     **STRUCTURE,
 }
 _RESHAPES = frozenset("view reshape flatten ravel unflatten view_as reshape_as expand expand_as broadcast_to".split())
+_OF_TABLES = frozenset(("embedding", "embedding_bag"))
 _EXPANSIONS = frozenset(("expand", "expand_as", "broadcast_to"))
 _RESHAPED_AS = {n: "reshape" for n in ("flatten", "ravel", "unflatten", "view_as", "reshape_as")} | {
     "expand_as": "expand"
@@ -107,6 +108,10 @@ def call(func, args, kwargs):
             f"Operator aten.{_OF_GEOMETRY[name]}.default does not have a sharding strategy registered."
         )
     over_devices = _over_devices(args, kwargs)
+    if name in _OF_TABLES and not over_devices and rules._argument(args, kwargs, 3, "max_norm") is not None:
+        raise NotImplementedError(  # rows are written where they lie, by their whole norms
+            "Operator aten.embedding_renorm_.default does not have a sharding strategy registered."
+        )
     if name == "cross_entropy" and not over_devices and divided_losses:
         return divided_losses[-1](*args, **kwargs)
     if name in SPECIAL and not over_devices:

@@ -301,7 +301,7 @@ def permutation(name, inputs, args, kwargs):
             b = _argument(args, kwargs, 2, "dim1", "axis1") % rank
         elif name in ("t", "T", "mT", "adjoint", "mH"):
             if rank < 2:
-                return Decision([x.placement], x.placement)
+                return Decision([x.placement], x.placement, sizes=(x.dim, x.shape[x.dim]))
             a, b = rank - 2, rank - 1
         else:
             return None

@@ -259,15 +259,44 @@ def hybrid(t, d, rank):
     return [p.full_tensor().detach() for p in model.parameters()]
 
 
+def limited_rows(t, d, rank):
+    """What would have to be written into a table by the norms of whole rows is refused."""
+    n = _of(t, "tensor")
+    rows = n.distribute_tensor(t.arange(15.0).view(5, 3), mesh_of(t, d), [n.Shard(1)])
+    where = n.distribute_tensor(t.tensor([[0, 1]]), mesh_of(t, d), [n.Replicate()])
+    out = []
+    for function in (t.nn.functional.embedding, t.nn.functional.embedding_bag):
+        try:
+            function(where, rows, max_norm=1.5)
+        except NotImplementedError as error:
+            out.append(str(error))
+    return out, rows.full_tensor()
+
+
 @pytest.mark.parametrize("program", [
     placements, operations, gradients, tensor_parallel, fully_sharded, unsharded, structure, reduced_gradients, norms,
-    saved,
+    saved, limited_rows,
 ])
 def test_two_processes(two, program):
     two.run(program)
 
 
-@pytest.mark.parametrize("program", [grid, hybrid])
+def uneven(t, d, rank):
+    """Parts of three lines over two by two processes: the last one is empty."""
+    n = _of(t, "tensor")
+    mesh, whole = mesh_of(t, d, (2, 2)), [n.Replicate()] * 2
+    line = n.distribute_tensor(t.arange(3.0), mesh, [n.Shard(0)] * 2)
+    rows = n.distribute_tensor(t.arange(15.0).view(5, 3), mesh, [n.Shard(1)] * 2).requires_grad_()
+    out = [line.t().to_local(), line.t().full_tensor(), tuple(line.t().shape), rows.t().full_tensor().detach()]
+    for where in (t.tensor([4, 1, 1]), t.zeros(0, dtype=t.int64)):
+        rows.grad = None
+        found = t.nn.functional.embedding(n.distribute_tensor(where, mesh, whole), rows)
+        (found * found).sum().backward()
+        out += [found.full_tensor().detach(), rows.grad.full_tensor()]
+    return out
+
+
+@pytest.mark.parametrize("program", [grid, hybrid, uneven])
 def test_four_processes(four, program):
     four.run(program)
 

@@ -15,6 +15,8 @@ register(
     S(T(5, 3), rows()),
     S(T(5, 3, dtype="bfloat16"), rows(8)),
     S(T(5, 3), T(0, dtype="int64")),
+    S(T(5, 0), rows(4)),
+    S(T(5, 0), T(0, dtype="int64")),
 )
 
 _OFFSETS = T(4, dtype="int64", values=[0, 3, 3, 6])

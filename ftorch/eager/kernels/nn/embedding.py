@@ -33,7 +33,7 @@ def _check_index_dtype(name, indices):
 def _scatter_rows(rows, indices, shape):
     """Sums rows (..., D) into a zero table of ``shape`` at the rows that ``indices`` name."""
     table = jnp.zeros(shape, rows.dtype)
-    return table.at[indices.reshape(-1)].add(rows.reshape(-1, shape[1]), mode="drop")
+    return table.at[indices.reshape(-1)].add(rows.reshape(indices.size, shape[1]), mode="drop")
 
 
 @op("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
