@@ -6,7 +6,7 @@ import functools
 
 import jax
 
-from ..eager.core.jax_scope import scoped
+from ..eager.core.jax_scope import scoped_trace
 from ..eager.tensor import Tensor
 from ..eager.tensor_api.jax_interop import from_jax
 from ..library import Library
@@ -36,7 +36,7 @@ def kernel(*static: str):
     """
 
     def decorate(function):
-        compiled = scoped(jax.jit(function, static_argnames=static))
+        compiled = scoped_trace(jax.jit(function, static_argnames=static))
 
         @functools.wraps(function)
         def call(*args, **kwargs):

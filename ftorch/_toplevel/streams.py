@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..eager.core import device as _device
+from ..eager.core.jax_internals import called_again
 from ..eager.memory import gpu_driver
 from ..eager.runtime import executor, program
 
@@ -69,7 +70,7 @@ def wait_for(where: _device.device) -> None:
 @functools.cache
 def _marker(jax_device):
     """A small program, and what it is given: on the device, since a transfer takes longer than a program."""
-    return jax.jit(operator.neg), jax.device_put(np.int32(0), jax_device)
+    return called_again(jax.jit(operator.neg)), jax.device_put(np.int32(0), jax_device)
 
 
 def _wait_for(device) -> None:

@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -22,6 +23,8 @@ from jax._src.lax.lax import _convert_element_type  # the public function cannot
 from jax.extend.core import ClosedJaxpr, get_opaque_trace_state
 
 from . import forking
+
+F = TypeVar("F", bound=Callable)
 
 
 def _top_level_state():
@@ -133,6 +136,22 @@ def is_busy(error: BaseException) -> bool:
     """Whether JAX failed since this thread traces or compiles just that: a function can't be called with the same arguments
     until it is over, and the handler of a signal may have interrupted it. `apart` it can."""
     return isinstance(error, RecursionError) and _KEY is not None and str(error).startswith("Recursively calling")
+
+
+def called_again(function: F) -> F:
+    """``function``, which changes nothing before it calls a jitted one, called `apart` once more where JAX is busy."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except RecursionError as error:
+            if not is_busy(error):
+                raise
+        with apart():
+            return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
 
 
 def outside_traces():

@@ -9,12 +9,11 @@ is compiled within must be called within, too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TypeVar
 
 import jax
 
 from . import jax_internals
+from .jax_internals import F
 
 _get_x64, _set_x64 = jax_internals.thread_setting("jax_enable_x64", "enable_x64")
 _get_precision, _set_precision = jax_internals.thread_setting("jax_default_matmul_precision", "default_matmul_precision")
@@ -25,8 +24,6 @@ class _Precision(str):
 
 
 _precision = _Precision("highest")
-
-F = TypeVar("F", bound=Callable)
 
 
 def precision() -> str:
@@ -71,17 +68,7 @@ def scoped_trace(function: F) -> F:
     """`scoped` for a function that traces others and changes nothing, which is called once more where JAX is busy with the same
     (in the handler of a signal)."""
 
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        try:
-            return function(*args, **kwargs)
-        except RecursionError as error:
-            if not jax_internals.is_busy(error):
-                raise
-        with jax_internals.apart():
-            return function(*args, **kwargs)
-
-    return scoped(call)  # type: ignore[return-value]
+    return scoped(jax_internals.called_again(function))
 
 
 def callers_settings():

@@ -17,7 +17,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from ..core import jaxprs
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped_trace
 from .rules import RULES, Form, MissingRule, find
 
 
@@ -180,7 +180,7 @@ def xla_step(primitive, params):
 def _jitted(key):
     primitive, params = key
     bound = primitive.get_bind_params(dict(params))
-    return scoped(jax.jit(lambda *arrays: primitive.bind(*arrays, **bound)))
+    return scoped_trace(jax.jit(lambda *arrays: primitive.bind(*arrays, **bound)))
 
 
 def missing(jaxpr) -> set[str]:

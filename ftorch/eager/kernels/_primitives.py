@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ..core.jax_scope import scoped
+from ..core.jax_scope import scoped, scoped_trace
 from ..native.contexts import repeatable
 
 
@@ -31,7 +31,7 @@ def primitive(name, function, shapes=None, mapped=None):
     own.multiple_results = True
     whole = scoped(lambda *operands, **how: jax.tree.leaves(function(*operands, **how)))
     own.meaning = whole  # type: ignore[attr-defined]  (for those who translate traces)
-    own.def_impl(scoped(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands)))
+    own.def_impl(scoped_trace(lambda *operands, **how: jax.jit(functools.partial(whole, **how))(*operands)))
 
     @own.def_abstract_eval
     @scoped

@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import _arrays
 from ..core import device as _device
+from ..core import jax_internals
 from ..core.geometry import Geometry
 from ..core.suppressed_warnings import quiet
 from ..memory import host_memory
@@ -106,10 +107,11 @@ class Plan:
         stats.programs += 1
         try:
             results = compiled(*arrays, *packed(self.scalars, scalars)) if scalars else compiled(*arrays)
-        except RecursionError:  # this thread was compiling it when the handler of a signal came
-            if self.device is not _device.CPU:
+        except RecursionError as error:
+            if not jax_internals.is_busy(error):
                 raise
-            return forked.run_step(self, arrays, packed(self.scalars, scalars))
+            with jax_internals.apart():
+                results = compiled(*arrays, *packed(self.scalars, scalars))
         return (results,) if self.is_single else results
 
     def is_fixed(self):

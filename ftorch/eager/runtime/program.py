@@ -288,14 +288,19 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         if is_new:
             program.moves_much = device is _device.CPU and sum([a.nbytes for a in inputs]) > _LARGE_INPUTS
             given = donation.prepare(compiled.function, kept, given, (arguments, numbers), device)
-        operands = (kept,), (given,), (arguments,), (numbers,)
         if may_fail:
-            results = compiled.function(kept, given, arguments, numbers)
+            results = jax_internals.called_again(compiled.function)(kept, given, arguments, numbers)
             finished += (compiled.order, jax.block_until_ready(results))
             return
-        # In one instruction of Python's the program runs and its results are in the list.
+        operands = (kept,), (given,), (arguments,), (numbers,)
         finished.append(compiled.order)
-        finished.extend(map(compiled.function, *operands))
+        try:  # In one instruction of Python's the program runs and its results are in the list.
+            finished.extend(map(compiled.function, *operands))
+        except RecursionError as error:
+            if not jax_internals.is_busy(error):
+                raise
+            with jax_internals.apart():
+                finished.extend(map(compiled.function, *operands))
     if program.moves_much:
         host_memory.free_memory.look()
 

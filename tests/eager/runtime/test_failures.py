@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ftorch as torch
-from ftorch.eager.runtime import background, program, short_traces, trace_programs
+from ftorch.eager.runtime import background, host_tier, program, short_traces, trace_programs
 from ftorch.eager.runtime.plan import Plan
 from ftorch.jit.capture import lowering
 
@@ -394,3 +394,25 @@ def test_jax_traces_in_collections_that_begin_while_it_traces():
         env=environment,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")
+
+
+def test_programs_that_jax_is_busy_with_are_called_again(monkeypatch):
+    """The handler of a signal may come as JAX begins to trace a program, and need it for a value of another trace's."""
+    compile_code, calls = program.compile_code, []
+
+    def made(code, *args):
+        compiled = compile_code(code, *args)
+
+        def function(*operands):
+            calls.append(len(calls))
+            if len(calls) == 1:
+                raise RecursionError("Recursively calling jit: as JAX says it")
+            return compiled.function(*operands)
+
+        return compiled._replace(function=function)
+
+    monkeypatch.setattr(host_tier, "ENABLED", False)
+    monkeypatch.setattr(program, "compile_code", made)
+    x = torch.ones(3, 17, 5, dtype=torch.float64)
+    assert ((x * 3) + x).sum().item() == 1020
+    assert calls == [0, 1]

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+import traceback
 
 import pytest
 
@@ -71,8 +72,8 @@ def test_handlers_at_places_of_a_capture(handle, settings):
         calls += 1
         try:
             handle(step)
-        except Exception as error:  # noqa: BLE001
-            failures.append(repr(error))
+        except Exception:  # noqa: BLE001
+            failures.append("".join(traceback.format_stack(limit=60)) + traceback.format_exc())
         signal.signal(signal.SIGINT, on_signal)  # as old programs do
 
     _total.zero_()
@@ -86,7 +87,8 @@ def test_handlers_at_places_of_a_capture(handle, settings):
                 assert step.rest(*found) == pytest.approx(want, rel=1e-9), place
     finally:
         signal.signal(signal.SIGINT, outer)
-    assert not failures and calls >= 6, (calls, total)
+    assert not failures, "\n".join(failures)
+    assert calls >= 6, total
     if handle is _record:
         assert _total.item() == calls
 

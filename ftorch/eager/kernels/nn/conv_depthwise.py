@@ -18,6 +18,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from ...core.jax_internals import called_again
+
 _AT_ONCE = 9  # sums that are computed in one pass
 
 
@@ -83,7 +85,7 @@ def _of_weight_plainly(x, grad, **how):
 def _primitive(name, function, plain):
     primitive = Primitive(f"ftorch_{name}")
     primitive.meaning = plain  # type: ignore[attr-defined]
-    primitive.def_impl(lambda a, b, **how: jax.jit(functools.partial(function, **how))(a, b))
+    primitive.def_impl(called_again(lambda a, b, **how: jax.jit(functools.partial(function, **how))(a, b)))
 
     @primitive.def_abstract_eval
     def _(a, b, **how):
