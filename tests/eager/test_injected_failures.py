@@ -324,6 +324,88 @@ def test_a_forward_that_fails_where_gradients_are_exchanged(compiles, monkeypatc
     assert np.isclose(call(), want[2], rtol=1e-5)
 
 
+def _branches(a, b, c, d):
+    return (a.tanh() * b).sum() + c.exp().sum() + (d * 3).sum()
+
+
+def _graph(loss):
+    """The nodes of a graph by their names, without numbers."""
+    found, stack = {}, [loss.grad_fn]
+    while stack:
+        node = stack.pop()
+        found.setdefault(node.name().removesuffix("0"), node)
+        stack += [n for n, _ in node.next_functions if n is not None]
+    return found
+
+
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.parametrize("creates", [False, True], ids=["plain", "create_graph"])
+@pytest.mark.parametrize("place", ["tanh", "exp", "tanh_backward", "exp_backward"])
+def test_a_backward_that_fails_is_one(place, creates, has_gradients, monkeypatch):
+    """What leaves get before a step that fails they keep, and they get nothing after it: as in PyTorch, where it would have
+    raised there. The forward of a micro-batch that fails gives none of them anything."""
+    def leaves(library):
+        made = [library.tensor([1.0, 2.0, 3.0], requires_grad=True) for _ in range(4)]
+        for leaf in made if has_gradients else ():
+            leaf.grad = library.full((3,), 10.0)
+        return made
+
+    theirs = leaves(pytest.importorskip("torch"))
+    if place.endswith("_backward"):
+        loss = _branches(*theirs)
+
+        def fails(_):
+            raise MemoryError
+
+        _graph(loss)[f"{place.split('_')[0].capitalize()}Backward"].register_prehook(fails)
+        with pytest.raises(MemoryError):
+            loss.backward(create_graph=creates)
+    injection, ours, losses = _Injection(monkeypatch), leaves(torch), []
+
+    def call():
+        losses.append(_branches(*ours))
+        losses[0].backward(create_graph=creates)
+        losses[0].item()
+        [leaf.grad is None or leaf.grad.tolist() for leaf in ours]
+
+    program._programs.clear()
+    assert injection.at(place, _KINDS["memory"], 10**6, call) is not None and injection.hits
+    program._programs.clear()
+    for own, wanted in zip(ours, theirs):
+        assert (own.grad is None) == (wanted.grad is None)
+        assert own.grad is None or np.allclose(own.grad.detach().numpy(), wanted.grad.detach().numpy())
+
+
+def test_a_backward_from_what_has_failed_gives_nothing(monkeypatch):
+    injection = _Injection(monkeypatch)
+    a, b = (torch.ones(3, requires_grad=True) for _ in range(2))
+    loss = a.tanh().sum() + b.sum()
+    program._programs.clear()
+    assert injection.at("tanh", _KINDS["memory"], 10**6, loss.item) is not None
+    with pytest.raises(RuntimeError):
+        loss.backward()
+    assert a.grad is None and b.grad is None
+
+
+@pytest.mark.parametrize("place", ["tanh", "exp_backward", "tanh_backward"])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.Rprop])
+def test_an_optimizer_makes_no_step_of_a_backward_that_fails(kind, place, monkeypatch):
+    """Not even for the parameters whose gradients were there."""
+    injection = _Injection(monkeypatch)
+    leaves = [torch.ones(3, requires_grad=True) for _ in range(4)]
+    optimizer = kind(leaves, lr=0.1)
+
+    def call():
+        loss = _branches(*leaves)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+    program._programs.clear()
+    assert injection.at(place, _KINDS["memory"], 10**6, call) is not None and injection.hits
+    assert all(leaf.tolist() == [1.0] * 3 for leaf in leaves)
+
+
 @pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
 def test_leaves_have_no_gradient_of_a_backward_that_fails(compiles, monkeypatch):
     """The micro-batch that failed is left out: those before and after it are accumulated."""

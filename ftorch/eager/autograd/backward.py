@@ -15,7 +15,7 @@ from typing import Any
 
 from ..call.op import hooks, in_c, special
 from ..core.user_warnings import warn_once
-from ..runtime import capture_trace
+from ..runtime import backward_units, capture_trace
 from ..tensor import TensorBase, modes
 from . import gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
@@ -455,6 +455,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
     retain = create_graph if retain_graph is None else retain_graph
     outputs, grads = _of_parts(outputs, grads)
     roots = _roots(outputs, make_grads(outputs, grads))
+    if final.nodes is None:
+        backward_units.begin(outputs)
     if create_graph:
         warn_once(_CYCLE)
     if chosen is None:

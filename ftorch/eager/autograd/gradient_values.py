@@ -12,7 +12,7 @@ from ..core import forking
 from ..core.formats import strided
 from ..core.geometry import Geometry, geometry
 from ..core.refcount import LISTED, LOCAL
-from ..runtime import capture_trace, executor
+from ..runtime import backward_units, capture_trace, executor
 from ..runtime.plan import remember
 from ..tensor import DISPATCHING, PLAIN, modes, wrap
 
@@ -87,17 +87,24 @@ def accumulate(variable, buffer, holders=0):
             if storage is not None and storage.trace is not None:
                 storage.extra = LeafReference(variable), storage.extra  # if it fails, the leaf has no gradient
             variable._grad = grad
+            if storage is not None:
+                # A copy is written to what is there already.
+                backward_units.note(storage, (LeafReference(variable), None) if modes.grad else None)
         elif modes.grad or held.__class__ in DISPATCHING or grad.__class__ in DISPATCHING:
             if not modes.grad and grad.layout is not strided and (
                 held.__class__ in PLAIN or held.layout is grad.layout
             ):
                 held.add_(grad)  # of a sparse gradient
             else:
-                variable._grad = add(held, grad)
+                variable._grad = total = add(held, grad)
+                storage = getattr(total, "_ftorch_storage", None)
+                if storage is not None:
+                    backward_units.note(storage, (LeafReference(variable), held))
         elif hooks.python is not None:
             held.add_(grad)  # seen as what it is
         else:
             write(held, read(add(held, grad)))
+            backward_units.note(held._ftorch_storage)
 
 
 def _copied(grad, g: Geometry):

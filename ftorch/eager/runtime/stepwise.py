@@ -44,8 +44,11 @@ def interpret(code, inputs, ints, floats, live):
 
 
 @scoped
-def run_by_steps(code, inputs, ints, floats, wanted, error):
+def run_by_steps(code, inputs, ints, floats, wanted, error, units=()):
     """Runs by steps what failed with ``error`` as a whole.
+
+    Args:
+        units: the backward passes, see `backward_units`.
 
     Returns:
         ({wanted slot: array}, {slot: the error of the step that failed, which it is or depends on}). The error of
@@ -59,13 +62,13 @@ def run_by_steps(code, inputs, ints, floats, wanted, error):
         failed[None] = KeyboardInterrupt() if jax_internals.swallowed_interrupt(error) else error
     if not jax_internals.is_top_level():
         with jax.ensure_compile_time_eval():
-            values = _stepwise(code, inputs, ints, floats, wanted, failed, error)
+            values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units)
     else:
-        values = _stepwise(code, inputs, ints, floats, wanted, failed, error)
+        values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units)
     return values, failed
 
 
-def _stepwise(code, inputs, ints, floats, wanted, failed, error):
+def _stepwise(code, inputs, ints, floats, wanted, failed, error, units=()):
     """{wanted slot: array}; with ``failed``, steps may fail, which is noted there."""
     walk = steps_of(code)
     needed, last_use = last_uses(walk, wanted)
@@ -82,6 +85,8 @@ def _stepwise(code, inputs, ints, floats, wanted, failed, error):
             results = plan.run([values[operand] for operand in operands], numbers)
         else:
             results = _attempt(plan, operands, numbers, values, slots, failed, error)
+            if slots[0] in failed:
+                _leave(units, slots, values, failed)
         for place, result in zip(slots, results):
             if place in wanted or place in last_use:
                 values[place] = result
@@ -94,7 +99,7 @@ def _stepwise(code, inputs, ints, floats, wanted, failed, error):
 
 def _attempt(plan, operands, numbers, values, slots, failed, error):
     """The results of a step, or () where it fails or needs what failed: ``failed`` says it."""
-    found = next((failed[operand] for operand in operands if operand in failed), None)
+    found = next((failed[place] for place in (*slots, *operands) if place in failed), None)
     if found is None:
         arrays = [values[operand] for operand in operands]
         # A program had taken its memory, or other processes have seen it.
@@ -118,6 +123,14 @@ def _attempt(plan, operands, numbers, values, slots, failed, error):
                 found.__context__ = None  # whose frames hold arrays
     failed.update(dict.fromkeys(slots, found))
     return ()
+
+
+def _leave(units, slots, values, failed):
+    """Notes that leaves do not get the gradients that come after a step that failed."""
+    for unit in units:
+        for place in unit.left_by(slots):
+            failed.setdefault(place, failed[slots[0]])
+            values.pop(place, None)
 
 
 def is_only_once(plan) -> bool:

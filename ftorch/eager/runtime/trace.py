@@ -22,6 +22,7 @@ from ..memory.storage import Storage
 from . import short_traces, stepwise
 from .trace_code import counts_of_numbers, steps_of
 
+UNITS = "backward"  # in `Trace.replaced`: `backward_units`
 DEFERRED = os.environ.get("FTORCH_EXECUTOR", "deferred") != "op"
 
 
@@ -32,7 +33,7 @@ class Trace:
     earlier result, a negative one the input ``-1 - operand``. ``owners[slot]`` is the storage whose
     value a slot is, unless the storage has moved on (its own ``slot`` says). ``replaced`` says what
     a storage (by its id) that has been written to was before: an input's operand, a small array, or
-    None; and of a slot, by which slot's value it followed.
+    None; of a slot, by which slot's value it followed; and under `UNITS` the backward passes.
 
     ``steps`` is committed last: what the lists hold beyond that many steps is not recorded, and `cut`
     takes it away. So an exception between any two instructions (Ctrl-C) leaves a step whole or not begun.
@@ -228,8 +229,9 @@ class Trace:
         code, _, inputs, _, ints, floats, steps, replaced = run.content
         live, keep = run.live, run.keep
         earlier = [_versions(slot, replaced) for slot in live]
+        units = replaced.get(UNITS, ())
         values, failed = stepwise.run_by_steps(
-            code, inputs, ints, floats, {slot for slots in earlier for slot in slots}, error
+            code, inputs, ints, floats, {slot for slots in earlier for slot in slots}, error, units
         )
         outside, first = failed.pop(None, None), None
         for storage, slots in zip(keep, earlier):
@@ -246,6 +248,9 @@ class Trace:
                 storage.trace = None
                 if array is None and storage.extra.__class__ is tuple:
                     _take_back(storage)
+                if slots[0] in failed:
+                    for unit in units:
+                        unit.put_back(storage)
         if first is not None and not run.is_over:
             raise another(first) from None
         if outside is not None:
