@@ -15,9 +15,9 @@ from typing import Any
 
 from ..call.op import hooks, in_c, special
 from ..core.user_warnings import warn_once
-from ..runtime import backward_units, capture_trace
+from ..runtime import capture_trace
 from ..tensor import TensorBase, modes
-from . import gradient_values
+from . import backward_units, gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
 from .gradient_hooks import check_replacements, run_post_hooks, run_tensor_hooks
 from .nodes import running as running_node

@@ -12,9 +12,10 @@ from ..core import forking
 from ..core.formats import strided
 from ..core.geometry import Geometry, geometry
 from ..core.refcount import LISTED, LOCAL
-from ..runtime import backward_units, capture_trace, executor
+from ..runtime import capture_trace, executor
 from ..runtime.plan import remember
 from ..tensor import DISPATCHING, PLAIN, modes, wrap
+from . import backward_units
 
 
 def clone_with(t, g: Geometry | None):

@@ -4,7 +4,7 @@ start from, leaves keep what was accumulated before it and get nothing after it,
 
 from __future__ import annotations
 
-from .trace import IMMEDIATE, UNITS, threads
+from ..runtime.trace import IMMEDIATE, UNITS, threads
 
 
 class Unit:
