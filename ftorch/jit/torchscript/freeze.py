@@ -134,6 +134,9 @@ class _Freezer:
 
     def carried(self, path: str) -> None:
         """Takes over a function or class that the program names."""
+        if path in self.source.python:
+            self.unit.python[path] = self.source.python[path]
+            return
         name = path
         found = self.source.find(name)
         while found is None and "." in name:

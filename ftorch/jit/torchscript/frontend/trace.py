@@ -294,7 +294,10 @@ def _record(unit, root, func, name, inputs, strict, counts):
 
     text = emitter.top(recorder, name, parameters, unpack, output, root is not None)
     for called in recorder.units:
-        unit.include(called)
+        if isinstance(called, tuple):
+            unit.python[called[0]] = called[1]
+        else:
+            unit.include(called)
     return text, emitter.texts, recorder.random
 
 

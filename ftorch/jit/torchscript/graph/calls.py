@@ -119,6 +119,14 @@ class Calls:
             target = self.constant(Function(found.name, found))
             kind = found.schema.result if found.node.returns is not None else TENSOR
             return self.node("prim::CallFunction", [target, *operands], [kind], place).results[0]
+        python = self.unit.python.get(path)
+        if callable(python):
+            given, _ = self.arguments(e)
+            count = getattr(python, "result_count", None)
+            kind = TENSOR if count is None else Type("Tuple", (TENSOR,) * count)
+            constants = getattr(python, "constants", ())
+            name = path.rpartition(".")[2]
+            return self.node("prim::PythonOp", given, [kind], place, name=name, constants=constants).results[0]
         name = path.removesuffix(".__new__")
         if found is not None and found.kind == "namedtuple":
             given, keywords = self.arguments(e)

@@ -10,8 +10,9 @@ from .ir import Function, Graph, clone_node
 
 __all__ = ["clean", "eliminate", "inline", "pool_constants"]
 
-_EFFECTS = frozenset("prim::Print prim::RaiseException prim::SetAttr prim::CallFunction prim::CallMethod prim::Enter "
-                     "prim::Exit aten::warn prim::CreateObject aten::Delete aten::manual_seed prim::Unknown".split())
+_EFFECTS = frozenset("prim::Print prim::RaiseException prim::SetAttr prim::CallFunction prim::CallMethod prim::PythonOp "
+                     "prim::Enter prim::Exit aten::warn prim::CreateObject aten::Delete aten::manual_seed "
+                     "prim::Unknown".split())
 _MUTATING = frozenset("append insert extend remove clear reverse pop sort _set_item update setdefault popitem copy_ "
                       "index_put_ manual_seed backward".split())
 

@@ -299,7 +299,8 @@ class Node:
 
     def lines(self, indent: str) -> list[str]:
         left = ", ".join(f"%{v.debugName()} : {v.shown}" for v in self.results)
-        call = f"{self.op}{_attributes(self)}({', '.join('%' + v.debugName() for v in self.operands)})"
+        shown = python_name(self) if self.op == "prim::PythonOp" else f"{self.op}{_attributes(self)}"
+        call = f"{shown}({', '.join('%' + v.debugName() for v in self.operands)})"
         line = f"{indent}{left} = {call}"
         if self.scope:
             line += f", scope: {self.scope}"
@@ -322,6 +323,11 @@ class Node:
 
     def __hash__(self):
         return id(self)
+
+
+def python_name(node) -> str:
+    """What a call that is left to Python is shown as: its name, and the arguments that are no tensors."""
+    return f"^{node.attributes['name']}({', '.join(map(repr, node.attributes['constants']))})"
 
 
 def _attributes(node) -> str:

@@ -7,7 +7,7 @@ import keyword
 from ....eager.core.device import device
 from ....eager.tensor import TensorBase
 from ..program.types import Type
-from .ir import Function, Graph, Node, Value, annotation, number_text
+from .ir import Function, Graph, Node, Value, annotation, number_text, python_name
 from .schemas import MISSING
 
 __all__ = ["function_text", "separate_breaks"]
@@ -404,7 +404,12 @@ def _instance(p, node):
     return f"isinstance({p.of(node.operands[0])}, {shown})"
 
 
+def _python(p, node):
+    return f"{python_name(node)}({', '.join(p.of(v) for v in node.operands)})"
+
+
 _EXPRESSIONS = {
+    "prim::PythonOp": _python,
     "aten::Int": _cast("int"), "aten::Float": _cast("float"), "aten::Bool": _cast("bool"), "aten::str": _cast("str"),
     "aten::Complex": _cast("complex"), "prim::Print": _cast("print"), "aten::sorted": _cast("sorted"),
     "aten::__getitem__": _subscript, "prim::TupleConstruct": _tuple, "prim::ListConstruct": _list,

@@ -95,7 +95,7 @@ class Recorder(metaclass=_PerThread):
         self.depth = 0
         self.paths: dict[int, tuple[str, ...]] = {}
         self.random: list[Statement] = []
-        self.units: list = []  # of the programs that it calls
+        self.units: list = []  # of the programs that it calls; (name, function) of what is left to Python
         self.scopes: list[str] = []  # that its user has opened
         if root is not None:
             for name, module in root.named_modules():

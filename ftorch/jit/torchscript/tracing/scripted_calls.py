@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ....eager.call.op import hooks
 from ....eager.core.device import device as device_class
 from ....eager.tensor import TensorBase
+from .recorder import Recorder
 from .records import ProgramCall, Value
 
-__all__ = ["calling"]
+__all__ = ["applying", "calling"]
 
 
 def calling(recorder, function, owner, args, kwargs, run):
@@ -33,6 +35,48 @@ def calling(recorder, function, owner, args, kwargs, run):
     result, made = _bound(recorder, function.name, result, values)
     path = None if owner is None else recorder.paths[id(owner)]
     recorder.frame.items.append(ProgramCall(name, operands, named, values, effect=True, path=path, made=made))
+    return result
+
+
+def _custom_function(cls, args, kwargs):
+    recorder = Recorder.current
+    if (
+        recorder is None or recorder.depth or not recorder.active or cls.__module__.partition(".")[0] in _OWN
+        or not any(isinstance(a, TensorBase) for a in args)
+    ):
+        return _before(cls, args, kwargs)
+    return True, applying(recorder, cls, args, kwargs)
+
+
+_OWN = ("ftorch", "torch")  # whose functions are made of ops
+_before, hooks.custom_function = hooks.custom_function, _custom_function
+
+
+def applying(recorder, cls, args, kwargs):
+    """Applies an ``autograd.Function``, and records it as a call that is left to Python: its backward is its own.
+
+    What is no tensor is for all calls what it is in the example.
+    """
+    args = recorder.plain(args)
+    operands = [recorder.of(a) for a in args if isinstance(a, TensorBase)]
+    recorder.depth += 1
+    try:
+        result = cls.apply(*args, **kwargs)
+    finally:
+        recorder.depth -= 1
+    values: list[Value] = []
+    result, made = _bound(recorder, cls.__name__, result, values)
+    given = [None if isinstance(a, TensorBase) else (a,) for a in args]
+
+    def apply(*tensors):
+        left = iter(tensors)
+        return cls.apply(*(next(left) if a is None else a[0] for a in given), **kwargs)
+
+    apply.constants = tuple(a[0] for a in given if a is not None)  # type: ignore[attr-defined]
+    apply.result_count = len(made) if isinstance(made, list) else None  # type: ignore[attr-defined]
+    name = f"__torch__.python_{len(recorder.units)}.{cls.__name__}"
+    recorder.units.append((name, apply))
+    recorder.frame.items.append(ProgramCall(name, operands, {}, values, effect=True, made=made))
     return result
 
 
