@@ -162,6 +162,15 @@ def _legacy_tensor(c, cls, node):
     """``torch.LongTensor([1, 2])``, or of sizes."""
     args, _ = _arguments(c, node)
     kind = [ast.keyword("dtype", c.node_of(Known(cls.dtype), node))]
+    if not args:
+        args = [ast.Constant(0)]  # of no elements
+    whole = [isinstance(a, ast.Constant) and type(a.value) is int for a in args]
+    if len(args) > 1 and not all(whole) and any(isinstance(a, (ast.List, ast.Tuple)) for a in args):
+        raise c.error(
+            "Legacy Tensor Constructor only supports two schemas in TorchScript: \n"
+            "'new(IntArrayRef size, *, Device? device=None)',\n'new(PyObject* data, *, Device? device=None)\n"
+            "'Got multiple positional arguments that were not all integers", node
+        )
     sizes = len(args) != 1 or isinstance(args[0], ast.Constant) and type(args[0].value) is int
     return _called("torch.empty", [ast.List(args, ast.Load())], kind) if sizes else _called("torch.tensor", args, kind)
 

@@ -12,7 +12,7 @@ import ast
 from ..program.aten import OVERLOADS
 from ..program.types import NONE, Type, infer, parse_type, unify
 from .context import ModuleRef, _highlight
-from .inference import Inference, accepts, is_optional
+from .inference import Inference, accepts, fits_key, is_empty, is_optional
 
 __all__ = ["Checker"]
 
@@ -80,8 +80,9 @@ class Checker(Inference):
         return self.error("\n".join([*lines, "", "The original call is"]), e)
 
     def no_item(self, method, inner, found, e):
+        signature = _SIGNATURES.get(method, "t[](a!) self, t(c -> *) el) -> t[](a!)")
         return self.error(
-            f"\naten::{method}.t(t[](a!) self, t(c -> *) el) -> t[](a!):\nCould not match type {found} to "
+            f"\naten::{method}.t({signature}:\nCould not match type {found} to "
             f"t in argument 'el': Type variable 't' previously matched to type {inner} is matched to type "
             f"{found}.\n", e.func,
         )
@@ -132,7 +133,9 @@ class Checker(Inference):
         if kind is not None and kind.name == "List" and getattr(s, "is_starred", False):
             raise self.error("cannot statically infer the expected size of a list in this context", s.value)
         for target in s.targets:
-            self.assign(target, kind)
+            before = self.wide.get(target.id) if is_empty(s.value) and isinstance(target, ast.Name) else None
+            fits = kind is not None and isinstance(before, Type) and before.name == kind.name
+            self.assign(target, before if fits else kind)  # what is empty is of the variable's type
 
     def assign(self, target, kind):
         """Gives the variables of a target their types."""
@@ -153,6 +156,8 @@ class Checker(Inference):
             place = {"List": 0, "Dict": 1}.get(owner.name) if owner is not None and owner.args else None
             if place is not None and not isinstance(target.slice, ast.Slice):
                 wanted = owner.args[place]
+                if owner.name == "Dict" and not fits_key(owner, self.kind(target.slice)):
+                    raise self.no_variant("_set_item", [owner, self.kind(target.slice)], target)
                 if not accepts(wanted, kind) and (wanted.name, getattr(kind, "name", "")) != ("float", "int"):
                     raise self.no_variant("_set_item", [owner, kind], target)
 
@@ -162,8 +167,12 @@ class Checker(Inference):
         differs = _plain(before) and _plain(kind) and not accepts(before, kind)
         known = not isinstance(self.outer.get(target.id), _Unusable)
         if target.id in self.outer and known and differs and kind.name != "Tensor":  # that is converted
+            note = (
+                "Empty lists default to List[Tensor]. Add a variable annotation to the assignment to create an empty list of "
+                "another type (torch.jit.annotate(List[T, []]) where T is the type of elements in the list for Python 2)\n"
+            )
             raise self.error(f"Variable '{target.id}' previously had type {before} but is now being "
-                             f"assigned to a value of type {kind}\n", target)
+                             f"assigned to a value of type {kind}\n{note if kind.name == 'List' else ''}", target)
         if target.id in self.outer and isinstance(before, Type) and is_optional(before):
             self.wide[target.id] = before
 
@@ -191,9 +200,12 @@ class Checker(Inference):
 
     def annotated(self, wanted, found, value, target=None):
         """Complains where a value is not of the type that is written for it."""
-        if isinstance(value, (ast.List, ast.Dict)) and not (value.elts if isinstance(value, ast.List)
-                                                            else value.keys):
+        if is_empty(value):
             return
+        if isinstance(value, ast.List) and wanted.name in _NO_LISTS:
+            raise self.error(f"Expected an annotation of type List but got {wanted}", value)
+        if isinstance(value, ast.Dict) and wanted.name == "Dict" and wanted.args:
+            return self.annotated_dict(wanted, value)
         if accepts(wanted, found):
             return
         if isinstance(value, ast.List) and wanted.name == "List":
@@ -202,9 +214,20 @@ class Checker(Inference):
             raise self.error(f"List type annotation `{wanted}` did not match the types of the given list "
                              f"elements, which were unified to {found.args[0]}", value)
         name = getattr(target, "id", None)
-        if name is not None and not wanted.args:
+        made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp, ast.Tuple))
+        if name is not None and (not wanted.args or not made and _plain(wanted) and _plain(found)):
             raise self.error(f"Variable '{name}' is annotated with type {wanted} but is being assigned to "
                              f"a value of type {found}", target)
+
+    def annotated_dict(self, wanted, value):
+        """Complains where a dictionary that is written out has not the types that are written for it."""
+        key, item = (unify([self.kind(part) for part in parts]) for parts in (value.keys, value.values))
+        if key is not None and not accepts(wanted.args[0], key):
+            raise self.error(f"Type annotation was inferred to be {wanted}but the type of keys given by the dict literal is "
+                             f"{key}", value)
+        if item is not None and not accepts(wanted.args[1], item):
+            raise self.error(f"Type annotation was inferred to be `{wanted}`, but the type of values given by the dict "
+                             f"literal is {item}", value)
 
     def _AugAssign(self, s):
         target = ast.copy_location(_loaded(s.target), s.target)
@@ -464,10 +487,18 @@ class Checker(Inference):
 
 
 def _plain(kind) -> bool:
-    """Whether a type is of one value of Python's own: what `accepts` decides for certain."""
-    return isinstance(kind, Type) and not kind.args and not kind.is_class and (
-        kind.name not in ("Any", "Union", "number", "Future")
-    )
+    """Whether a type is of Python's own values, or of lists and the like of such: what `accepts` decides for certain."""
+    if not isinstance(kind, Type) or kind.is_class or kind.name in ("Any", "Union", "number", "Future"):
+        return False
+    if kind.name in ("List", "Dict", "Tuple"):
+        return bool(kind.args) and all(_plain(a) or isinstance(a, Type) and is_optional(a) for a in kind.args)
+    return not kind.args
+
+
+_SIGNATURES = {"insert": "t[](a!) self, int idx, t(b -> *) el) -> ()"}
+
+# What no list that is written out can be.
+_NO_LISTS = frozenset("int float bool str complex Dict Tuple Tensor".split())
 
 
 def _converts(found: Type, wanted: Type) -> bool:

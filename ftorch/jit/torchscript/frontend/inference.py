@@ -66,6 +66,33 @@ def accepts(wanted: Type | None, found: Type | None) -> bool:
     return wanted.name == found.name and not (wanted.args and found.args)
 
 
+def is_empty(e) -> bool:
+    """Whether an expression is an empty list or dictionary that is written out."""
+    return isinstance(e, ast.List) and not e.elts or isinstance(e, ast.Dict) and not e.keys
+
+
+def fits_key(owner: Type, found: Type | None) -> bool:
+    """Whether a dictionary can be asked for a key of a type."""
+    wanted = owner.args[0] if owner.args else None
+    known = {"int", "float", "complex", "bool", "str", "Tensor"}
+    return wanted is None or found is None or wanted == found or not {wanted.name, found.name} <= known
+
+
+def _takes(owner: Type, method: str, found: list) -> bool:
+    """Whether a method of a list or dictionary takes arguments of these types, as far as they are known."""
+    first = found[0]
+    if owner.name == "List" and method == "pop":
+        return first is None or first.name not in ("str", "float")
+    if owner.name == "List" and method == "index":
+        return fits_key(owner, first)
+    if owner.name == "Dict" and method in ("get", "pop", "setdefault"):
+        given = found[1] if len(found) > 1 else None
+        return fits_key(owner, first) and (given is None or accepts(owner.args[1], given) or given == NONE)
+    if owner.name == "Dict" and method == "update" and first is not None and first.name == "Dict":
+        return accepts(owner, first)
+    return True
+
+
 @functools.cache
 def _names_of_results(count):
     """What the results of ops with so many are called: ``values``, ``indices``."""
@@ -113,6 +140,11 @@ class Inference:
         keys, values = [self.kind(k) for k in e.keys], [self.kind(v) for v in e.values]
         if not keys:
             return Type("Dict", (STR, TENSOR))
+        for node, found in zip(e.keys, keys):
+            first = keys[0]
+            if first is not None and found is not None and not first.is_class and not accepts(first, found):
+                raise self.error(f"Dict keys must contain only a single type. Expected: {first} but found {found} instead",
+                                 node)
         key, value = unify(keys), unify(values)
         return Type("Dict", (key, value)) if key and value else None
 
@@ -225,7 +257,14 @@ class Inference:
     def _Compare_(self, e):
         left, right = self.kind(e.left), self.kind(e.comparators[0])
         op = e.ops[0]
-        if isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+        if isinstance(op, (ast.In, ast.NotIn)):
+            item = right.args[0] if right is not None and right.name == "List" and right.args else None
+            plain = ("int", "float", "str")
+            other = item is not None and left is not None and item.name in plain and left.name in plain and item != left
+            if other or right is not None and right.name == "Dict" and not fits_key(right, left):
+                raise self.no_variant("__contains__", [right, left], e)
+            return BOOL
+        if isinstance(op, (ast.Is, ast.IsNot)):
             return BOOL
         if any(isinstance(side, ast.List) and not side.elts for side in (e.left, e.comparators[0])):
             return BOOL  # an empty list is one of what the other holds
@@ -260,8 +299,14 @@ class Inference:
         if kind.name in ("Tensor", "str"):
             return kind
         if kind.name == "Dict" and kind.args:
+            found = self.kind(e.slice)
+            if not fits_key(kind, found):
+                raise self.no_variant("__getitem__", [kind, found], e)
             return kind.args[1]
         if kind.name == "List" and kind.args:
+            found = None if isinstance(e.slice, ast.Slice) else self.kind(e.slice)
+            if found is not None and found.name in ("str", "float"):
+                raise self.no_variant("__getitem__", [kind, found], e)
             return kind if isinstance(e.slice, ast.Slice) else kind.args[0]
         if kind.name == "Tuple":
             return self.tuple_item(kind, e)
@@ -380,6 +425,8 @@ class Inference:
             inner = kind.args[wanted]
             if not accepts(inner, kinds[-1]) and not (inner == FLOAT and kinds[-1] == INT):
                 raise self.no_item(f.attr, inner, kinds[-1], e)
+        if kind.args and kinds and not _takes(kind, f.attr, kinds):
+            raise self.no_variant(f.attr, [kind, *kinds], e)
         made = METHODS.get(kind.name, {}).get(f.attr)
         return made(kind, kinds) if callable(made) else made
 

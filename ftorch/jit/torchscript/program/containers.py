@@ -67,16 +67,28 @@ class ScriptList(_Container):
 
     def __getitem__(self, index):
         if not isinstance(index, slice):
-            return self._data[index]
+            return self._data[self._place(index)]
         part = ScriptList.__new__(ScriptList)
         part._data, part._type = self._data[index], self._type
         return part
 
     def __setitem__(self, index, value):
-        self._data[index] = [self._checked(v, 0) for v in value] if isinstance(index, slice) else self._checked(value, 0)
+        if not isinstance(index, slice):
+            value = self._checked(value, 0)
+            self._data[self._place(index)] = value
+            return
+        values = [self._checked(v, 0) for v in value]
+        if len(values) != len(self._data[index]):
+            raise RuntimeError("Left and right hand size of slice assignment have different sizes")
+        self._data[index] = values
 
     def __delitem__(self, index):
-        del self._data[index]
+        del self._data[self._place(index)]
+
+    def _place(self, index):
+        if isinstance(index, int) and not -len(self._data) <= index < len(self._data):
+            raise IndexError("")
+        return index
 
     def __repr__(self):
         return repr(self._data)
@@ -95,10 +107,15 @@ class ScriptList(_Container):
 
     def pop(self, index: int = -1):
         """Takes a value away, and gives it."""
+        if self._data and not -len(self._data) <= index < len(self._data):
+            raise IndexError("list index out of range")
         return self._data.pop(index)
 
     def remove(self, value) -> None:
         """Takes the first value away that is equal to one."""
+        value = self._checked(value, 0)
+        if value not in self._data:
+            raise ValueError("")
         self._data.remove(value)
 
     def clear(self) -> None:
@@ -107,7 +124,7 @@ class ScriptList(_Container):
 
     def count(self, value) -> int:
         """How many values are equal to one."""
-        return self._data.count(value)
+        return self._data.count(self._checked(value, 0))
 
 
 class ScriptDict(_Container):
@@ -127,24 +144,28 @@ class ScriptDict(_Container):
         self._data = {self._checked(key, 0): self._checked(value, 1) for key, value in data.items()}
 
     def __getitem__(self, key):
-        return self._data[self._key(key)]
+        key = self._key(key)
+        if key not in self._data:
+            raise KeyError("")
+        return self._data[key]
 
     def __setitem__(self, key, value):
         self._data[self._checked(key, 0)] = self._checked(value, 1)
 
     def __delitem__(self, key):
-        del self._data[self._key(key)]
+        key = self._checked(key, 0)
+        if key not in self._data:
+            raise KeyError("")
+        del self._data[key]
 
     def __contains__(self, key):
-        try:
-            return super().__contains__(key)
-        except TypeError:
-            return False
+        return self._key(key) in self._data
 
     def _key(self, key):
-        if key not in self:
-            raise KeyError("")
-        return key
+        try:
+            return self._checked(key, 0)
+        except TypeError:
+            raise KeyError("") from None
 
     def __repr__(self):
         return f"{{{', '.join(f'{key}: {value}' for key, value in self._data.items())}}}"
