@@ -41,9 +41,11 @@ _RUNNERS = {
 
 
 class _Injection:
-    """Makes calls of what runs programs and steps fail: from the n-th on, so many times; or those of an operation."""
+    """Makes calls of what runs programs and steps, and code of the user's, fail: from the n-th on, so many times; or those of
+    an operation or with a name."""
 
     def __init__(self, monkeypatch):
+        monkeypatch.setitem(_users, "visit", self._failing(lambda name: None, lambda name: [name]))
         self.seen, self.names, self.make, self.wanted, self.times, self.hits = 0, {}, None, 0, 0, 0
         for (owner, name), names_of in _RUNNERS.items():
             monkeypatch.setattr(owner, name, self._failing(getattr(owner, name), names_of))
@@ -79,6 +81,48 @@ class _Injection:
         finally:
             self.make = None
         return None
+
+
+_users = {"visit": lambda name: None}  # what code of the user's asks where it may fail
+
+
+def _visit(name, result=None):
+    """What the user's hooks, functions and operators do: perhaps fail."""
+    _users["visit"](name)
+    return result
+
+
+def _hook(name):
+    """A hook that replaces nothing."""
+    return lambda *_: _visit(name)
+
+
+@torch.library.custom_op("injected::doubled", mutates_args=())
+def _doubled(x: torch.Tensor) -> torch.Tensor:
+    return _visit("operator", x * 2)
+
+
+@torch.library.custom_op("injected::count_", mutates_args=("x",))
+def _count_(x: torch.Tensor) -> None:
+    _visit("writing operator")
+    x.add_(1)
+
+
+_doubled.register_fake(torch.empty_like)
+_doubled.register_autograd(lambda context, g: _visit("operator's backward", g * 2), setup_context=lambda *_, **__: None)
+_count_.register_fake(lambda x: None)
+
+
+class _Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return _visit("forward", x.square())
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return _visit("backward", 2 * x * g)
 
 
 @pytest.fixture
@@ -170,6 +214,43 @@ def _accumulating(function, *inputs):
     return make
 
 
+def _hooks(compiles):
+    """A step whose every part has hooks of the user's."""
+    model = _network()
+    model[0].register_forward_pre_hook(_hook("forward pre-hook"))
+    model[2].register_forward_hook(_hook("forward hook"))
+    model[2].register_full_backward_hook(_hook("module's backward hook"))
+    model[3].register_full_backward_pre_hook(_hook("module's backward pre-hook"))
+    model[0].weight.register_hook(_hook("tensor hook"))
+    model[0].bias.register_post_accumulate_grad_hook(_hook("hook after accumulation"))
+    inner = model[2].forward
+
+    def forward(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: _visit("pack", t), lambda t: _visit("unpack", t)):
+            y = inner(x)
+        y.grad_fn.register_prehook(_hook("node's pre-hook"))
+        y.grad_fn.register_hook(_hook("node's hook"))
+        return torch.utils.checkpoint.checkpoint(lambda y: _visit("checkpoint", y.sin()), y, use_reentrant=False)
+
+    model[2].forward = forward
+    call, state = _step_of(model, model, compiles)
+    return call, state
+
+
+def _operators(compiles):
+    """A step with operators and a function of the user's, one of which writes."""
+    model, seen = _network(), torch.zeros(2)
+    model[2] = type("Doubled", (torch.nn.Module,), {"forward": lambda self, x: _Function.apply(_doubled(x.tanh()))})()
+
+    def counted(x):
+        _count_(seen)
+        return model(x)
+
+    counted.parameters = model.parameters
+    call, state = _step_of(model, counted, compiles)
+    return call, lambda: state() | {"seen": _whole(seen)}
+
+
 _x = torch.tensor([0.5, -1.0, 2.0])
 
 
@@ -223,6 +304,8 @@ SCENARIOS = {
     "ddp": _ddp,
     "fsdp": _fsdp,
     "interop": _interop,
+    "hooks": _hooks,
+    "operators": _operators,
     "quantized": _quantized,
     "cache": _cache,
     "exported": _exported,

@@ -31,3 +31,10 @@ def numbers_of(kinds, ints, floats):
         next(ints) if k == INT else next(floats) if k == FLOAT else complex(next(floats), next(floats))
         for k in kinds
     ]
+
+
+def packed_apart(kinds, numbers):
+    """The integers and the floats of one step's scalar operands, as a trace has them."""
+    ints = [n for k, n in zip(kinds, numbers) if k == INT]
+    floats = [(n,) if k == FLOAT else (n.real, n.imag) for k, n in zip(kinds, numbers) if k != INT]
+    return ints, [part for parts in floats for part in parts]

@@ -12,7 +12,7 @@ from ..core import jax_internals
 from ..core.errors import is_of_memory, translate_error
 from ..core.jax_scope import scoped
 from ..memory.host_memory import free_memory
-from .scalars import numbers_of
+from .scalars import numbers_of, packed_apart
 from .trace_code import steps_of
 
 
@@ -51,10 +51,12 @@ def run_by_steps(code, inputs, ints, floats, wanted, error, units=()):
         units: the backward passes, see `backward_units`.
 
     Returns:
-        ({wanted slot: array}, {slot: the error of the step that failed, which it is or depends on}). The error of
-        ``None`` is one that no step has: it was raised from outside.
+        ({wanted slot: array}, {slot: the error of the step that failed, which it is or depends on}, {slot: (plan, ints,
+        floats)} of those that failed and need nothing, so that they can be made later). The error of ``None`` is one
+        that no step has: it was raised from outside.
     """
     failed: dict[int | None, BaseException] = {}
+    again: dict[int, Any] = {}
     if is_of_memory(error):
         error.__traceback__ = None  # whose frames hold what the program was given
         free_memory.let_go()
@@ -62,14 +64,14 @@ def run_by_steps(code, inputs, ints, floats, wanted, error, units=()):
         failed[None] = KeyboardInterrupt() if jax_internals.swallowed_interrupt(error) else error
     if not jax_internals.is_top_level():
         with jax.ensure_compile_time_eval():
-            values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units)
+            values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units, again)
     else:
-        values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units)
-    return values, failed
+        values = _stepwise(code, inputs, ints, floats, wanted, failed, error, units, again)
+    return values, failed, again
 
 
-def _stepwise(code, inputs, ints, floats, wanted, failed, error, units=()):
-    """{wanted slot: array}; with ``failed``, steps may fail, which is noted there."""
+def _stepwise(code, inputs, ints, floats, wanted, failed, error, units=(), again=None):
+    """{wanted slot: array}; with ``failed``, steps may fail, which is noted there, and in ``again`` what needs nothing."""
     walk = steps_of(code)
     needed, last_use = last_uses(walk, wanted)
     values: dict[int, Any] = {-1 - i: array for i, array in enumerate(inputs)}
@@ -86,6 +88,8 @@ def _stepwise(code, inputs, ints, floats, wanted, failed, error, units=()):
         else:
             results = _attempt(plan, operands, numbers, values, slots, failed, error)
             if slots[0] in failed:
+                if not operands and plan.is_single and not is_only_once(plan):
+                    again[slots[0]] = plan, *packed_apart(plan.scalars, numbers)
                 _leave(units, slots, values, failed)
         for place, result in zip(slots, results):
             if place in wanted or place in last_use:

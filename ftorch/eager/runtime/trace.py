@@ -230,7 +230,7 @@ class Trace:
         live, keep = run.live, run.keep
         earlier = [_versions(slot, replaced) for slot in live]
         units = replaced.get(UNITS, ())
-        values, failed = stepwise.run_by_steps(
+        values, failed, again = stepwise.run_by_steps(
             code, inputs, ints, floats, {slot for slots in earlier for slot in slots}, error, units
         )
         outside, first = failed.pop(None, None), None
@@ -242,6 +242,10 @@ class Trace:
                 first = first or failed[slots[0]]
                 if array is None:
                     array = _before(storage, inputs, replaced)
+                made = next((again[slot] for slot in slots if slot in again), None)
+                if array is None and made is not None and not run.is_over:
+                    self._put_off(storage, *made)
+                    continue
             if not run.is_over:
                 storage.error = failed[slots[0]] if array is None else None
                 storage.array = array
@@ -255,6 +259,13 @@ class Trace:
             raise another(first) from None
         if outside is not None:
             raise outside
+
+    def _put_off(self, storage, plan, ints, floats):
+        """Lets a storage have the result of a step that has failed and needs nothing when somebody asks for it again: an
+        optimizer's new state, for which there was no memory."""
+        aside = Trace(self.device)
+        aside.code, aside.owners, aside.ints, aside.floats, aside.steps = [plan], [storage], ints, floats, 1
+        storage.slot, storage.trace = 0, aside
 
     def cut(self):
         """Takes away what a step left that was not recorded to its end."""
