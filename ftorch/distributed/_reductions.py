@@ -138,5 +138,9 @@ class Reduction:
     def finish(self, total: np.ndarray, count: int) -> np.ndarray:
         """The result of what ``count`` ranks gave."""
         if self.op is RedOpType.AVG:
+            if total.dtype.kind == "c":  # NumPy would divide by a complex number, which rounds more than once
+                out = np.empty_like(total)
+                out.real, out.imag = self.finish(total.real, count), self.finish(total.imag, count)
+                return out
             return (total / np.asarray(count, total.real.dtype)).astype(total.dtype, copy=False)
         return total

@@ -280,6 +280,7 @@ def _inputs(tensors, mesh, m):
         made = Input(tuple(x.shape), x.placements[m])
         made.derived = _is_derived(x)
         made.even, made.is_bool = evenly_divided(x.shape, mesh, x.placements), x.dtype is torch.bool
+        made.is_complex = x.dtype.is_complex
         inputs.append(made)
     return inputs
 

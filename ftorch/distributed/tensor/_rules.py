@@ -27,6 +27,7 @@ class Input:
     derived: bool = False  # whether gradients go through it
     even: bool = True  # whether all parts have one size
     is_bool: bool = False
+    is_complex: bool = False
 
     @property
     def dim(self):
@@ -164,6 +165,8 @@ def reduction(name, inputs, args, kwargs):
         out = x.dim if keep else x.dim - sum(d < x.dim for d in dims)
         return Decision([Shard(x.dim)], Shard(out), sizes=(out, x.shape[x.dim]))
     if kind in ("max", "min", "product") and x.derived:  # a part does not know which elements were chosen
+        return Decision([R], R)
+    if kind == "product" and x.is_complex:  # collectives do not multiply these
         return Decision([R], R)
     if kind is None or not (dim is None or name in _OF_DIMS) or not (x.even or kind == "sum" or boolean):
         return Decision([R], R)
