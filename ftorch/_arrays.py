@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 _ALIGNMENT = 64  # what XLA wants
 _COPIED_AT_ONCE = 100 << 10  # bytes up to which JAX copies an array faster than one is aligned
@@ -51,3 +52,10 @@ def aligned_stack(arrays) -> np.ndarray:
     else:
         np.stack(arrays, out=out)
     return out
+
+
+def strided_view(x: np.ndarray, shape, strides, writeable: bool = False) -> np.ndarray:
+    """NumPy's ``as_strided``, of numbers of a byte, too: it takes float8_e5m2 for a dtype of its own that does not exist."""
+    if x.dtype.kind == "f" and x.dtype.itemsize == 1:
+        return as_strided(x.view(np.uint8), shape, strides, writeable=writeable).view(x.dtype)
+    return as_strided(x, shape, strides, writeable=writeable)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from ..._arrays import strided_view
 from .rules import Form, MissingRule, is_extended, is_narrow, rule
 
 _asarray = np.asarray
@@ -214,7 +214,7 @@ def windows(x, sizes, strides, dilation):
         max((n - (size - 1) * d - 1) // step + 1, 0) if n else 0
         for n, size, step, d in zip(x.shape, sizes, strides, dilation)
     ]
-    return as_strided(
+    return strided_view(
         x, (*places, *sizes),
         (*[s * step for s, step in zip(x.strides, strides)], *[s * d for s, d in zip(x.strides, dilation)]),
         writeable=False,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from ..._arrays import strided_view
 from .rules import is_extended, rule
 
 _ndarray, _empty = np.ndarray, np.empty
@@ -42,7 +42,7 @@ def _broadcast(dtype, own, dimensions, rank):
         try:
             return _ndarray(shape, dtype, x, 0, strides)
         except (ValueError, TypeError):  # neither contiguous nor a buffer
-            return as_strided(x, shape, strides, writeable=False).view(dtype)
+            return strided_view(x, shape, strides, writeable=False).view(dtype)
 
     return broadcast
 

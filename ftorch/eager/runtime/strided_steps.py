@@ -6,7 +6,8 @@ A read is a view of the root's memory. A write copies the root and changes its p
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
+
+from ..._arrays import strided_view
 
 CONJ, NEG = 1, 2
 
@@ -48,7 +49,7 @@ def memory_of(array, layout):
 def window(flat, g, offset, writeable=False):
     """The elements of a geometry in a flat array."""
     item = flat.itemsize
-    return as_strided(flat[offset:], g.shape, [s * item for s in g.stride], writeable=writeable)
+    return strided_view(flat[offset:], g.shape, [s * item for s in g.stride], writeable=writeable)
 
 
 def _turned(x, bits):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._arrays import strided_view
 from ..call.op import to_numpy
 from ..core import device as _device
 from ..core import dtype as _dtype
@@ -77,7 +78,7 @@ def _sharing(ndarray):
     if ndarray.flags.c_contiguous and g.expanse == ndarray.size:
         memory = ndarray.reshape(-1)
     else:
-        memory = np.lib.stride_tricks.as_strided(ndarray, (g.expanse,), (item,))
+        memory = strided_view(ndarray, (g.expanse,), (item,), writeable=True)
     if g.is_contiguous:
         storage = Storage(g)
         storage.host = memory

@@ -316,6 +316,17 @@ def table(t, d, rank):
     assert t.equal(found.full_tensor(), expected) and t.equal(rows.grad.full_tensor(), whole.grad)
 
 
+def bytes_of_floats(t, d, rank):
+    """Numbers of eight bits go from placement to placement."""
+    n = _of(t, "tensor")
+    for dtype in (t.float8_e5m2, t.float8_e4m3fn, t.float8_e4m3fnuz):
+        whole = t.arange(48.0).view(3, 16).to(dtype)
+        rows = n.distribute_tensor(whole, mesh_of(t, d), [n.Shard(0)])
+        columns = rows.redistribute(placements=[n.Shard(1)])
+        assert t.equal(columns.full_tensor().view(t.uint8), whole.view(t.uint8))
+        assert t.equal(columns.to_local().view(t.uint8), whole.chunk(2, 1)[rank].contiguous().view(t.uint8))
+
+
 def masks(t, d, rank):
     """Dropout of a divided tensor is that of the whole one in one process."""
     n = _of(t, "tensor")
@@ -328,6 +339,6 @@ def masks(t, d, rank):
         assert got.placements == (placement,) and t.equal(got.full_tensor(), expected)
 
 
-@pytest.mark.parametrize("program", [table, masks])
+@pytest.mark.parametrize("program", [table, masks, bytes_of_floats])
 def test_of_one_process(two, program):
     two.run(program, libraries=("ftorch",))
