@@ -368,26 +368,35 @@ class FileStore(Store):
     """A store in a file that all processes reach, locked while it is read or written.
 
     The file is a log of calls that change something, in the wire format; each process applies what
-    is new. The last of ``world_size`` processes removes it.
+    is new. When ``world_size`` stores have ended (no one refers to them, or their process ends) the last one removes it.
     """
+
+    _open: weakref.WeakSet[FileStore] = weakref.WeakSet()  # those of this process
+    _users = 0
 
     def __init__(self, file_name: str, world_size: int = -1, timeout: timedelta = DEFAULT_TIMEOUT):
         self.path, self.world_size, self._timeout = str(file_name), world_size, timeout
         self._table, self._read, self._lock = Table(), 0, threading.RLock()
         self._users = self.add("cleanup/users", 1) if world_size > 0 else 0
-        atexit.register(self.close)
+        self._open.add(self)
+
+    def __del__(self):
+        self.close()
 
     def _late(self, keys, limit=None):
         milliseconds = int(seconds(limit or self.timeout) * 1000)
         return RuntimeError(f"Timeout waiting for key: {keys[0]} after {milliseconds} ms")
 
     def close(self) -> None:
-        """Ends this process' use; the last of ``world_size`` users removes the file."""
-        if self.world_size > 0 and self._users:
+        """Ends the use of the file; the last one removes it, if ``world_size`` have ended."""
+        if self._users:
             self._users = 0
+            if not os.path.exists(self.path):
+                return
             try:
-                done = self.add("cleanup/done", 1)
-                if done >= self.world_size:
+                # Not for ever: who is collected while another store of the file is asked would wait for its own thread.
+                done = self._once("add", ["cleanup/done", 1], patience=1)
+                if self._once("add", ["cleanup/users", -1], patience=1) <= 0 and done >= self.world_size:
                     os.unlink(self.path)
             except OSError:
                 pass
@@ -412,9 +421,17 @@ class FileStore(Store):
                 return result
             time.sleep(0.005)
 
-    def _once(self, method, arguments):
+    def _once(self, method, arguments, patience=None):
         with self._lock, open(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            end = None if patience is None else time.monotonic() + patience
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX if end is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if end is not None and time.monotonic() > end:
+                        raise
+                    time.sleep(0.002)
             size = os.fstat(file.fileno()).st_size
             file.seek(self._read)
             while self._read < size:
@@ -436,6 +453,12 @@ class FileStore(Store):
                 file.write(len(data).to_bytes(8, "little") + data)
                 self._read += 8 + len(data)
             return result
+
+
+@atexit.register
+def _close_files():
+    for store in list(FileStore._open):
+        store.close()
 
 
 class PrefixStore(Store):

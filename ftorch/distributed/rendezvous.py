@@ -31,7 +31,8 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
     """An iterator over (store, rank, world size) of an URL: ``env://``, ``tcp://``, ``file://``.
 
     Raises:
-        RuntimeError: if nobody meets by the scheme. ValueError: if something is missing.
+        RuntimeError: if nobody meets by the scheme. ValueError: if something is missing. AssertionError: if the URL has a
+            rank or a number of processes, too.
     """
     if not isinstance(url, (str, bytes)):
         raise RuntimeError(f"`url` must be a string. {type(url)}: {url}")
@@ -42,6 +43,8 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs):
     parsed = urlparse(url)
     scheme = parsed.scheme
     query = dict(parse_qsl(parsed.query))
+    if (rank != -1 or world_size not in (-1, None)) and ("rank" in query or "world_size" in query):
+        raise AssertionError(f"The url: {url} has node-specific arguments(rank, world_size) already.")
     if rank != -1:
         query["rank"] = str(rank)
     if world_size not in (-1, None):

@@ -161,3 +161,40 @@ def test_a_foreign_file_is_said(tmp_path):
     theirs.set("a", "b")
     with pytest.raises(ft.distributed.DistStoreError):
         ft.distributed.FileStore(str(path), 2)
+
+
+def test_the_last_store_of_a_file_removes_it(tmp_path):
+    """Stores end when nobody refers to them; what is counted is how many have ended, and how many are there."""
+    found = []
+    for t in (pt, ft):
+        d, seen = t.distributed, []
+        for size, count in ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (-1, 1)):
+            path = str(tmp_path / f"{t.__name__}{size}{count}")
+            stores = [d.FileStore(path, size) for _ in range(count)]
+            stores[0].set("a", "b")
+            within = d.PrefixStore("x", stores[-1])
+            while stores:
+                stores.pop()
+                seen.append(os.path.exists(path))
+            del within
+            seen.append(os.path.exists(path))
+        path = str(tmp_path / f"{t.__name__} gone")
+        store = d.FileStore(path, 2)
+        os.unlink(path)
+        del store
+        found.append([*seen, os.path.exists(path)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("url, given", [
+    ("file://foo?rank=12&world_size=16", (12, 16)), ("tcp://127.0.0.1:0?rank=0", (0, -1)), ("tcp://localhost?rank=0", (-1, 1)),
+    ("env://?world_size=1", (0, 1)), ("file:///tmp/foo?rank=0", (-1, -1)), ("file://", (0, 1)), ("unknown://", (0, 1)),
+])
+def test_urls_that_are_refused(url, given):
+    found = []
+    for t in (pt, ft):
+        try:
+            next(t.distributed.rendezvous(url, *given))
+        except Exception as error:
+            found.append((type(error).__name__, str(error)))
+    assert len(found) == 2 and found[0] == found[1]
