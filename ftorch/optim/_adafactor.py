@@ -27,6 +27,7 @@ class Adafactor(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.adafactor
+    _ftorch_reads = "eps* .step d lr beta2_decay weight_decay maximize"
     _ftorch_late_defaults = (("foreach", None),)
 
     def __init__(

@@ -56,10 +56,12 @@ class RuleOptimizer(Optimizer):
 
     Attributes:
         rule: the update rule.
+        reads: what PyTorch's step reads of a group, and of a state (with a point), in its order; a star: a pair.
         late_defaults: options that groups saved by older versions do not have.
     """
 
     _ftorch_rule: _rules.Rule
+    _ftorch_reads = ""
     _ftorch_late_defaults = (("foreach", None), ("maximize", False), ("differentiable", False))
     _ftorch_step_name = "step"
 
@@ -71,6 +73,8 @@ class RuleOptimizer(Optimizer):
             for p in group["params"]:
                 entry = self.state.get(p)
                 for name in ("step", "eta", "mu", "mu_product"):  # numbers in older versions
+                    if entry and f".{name}" in self._ftorch_reads.split():
+                        entry[name]  # another optimizer's state is refused here
                     if entry and isinstance(entry.get(name), (int, float)):
                         entry[name] = torch.tensor(float(entry[name]), dtype=_scalar_dtype(group))
 
@@ -154,8 +158,29 @@ class RuleOptimizer(Optimizer):
     # the step
 
     def _ftorch_update_group(self, group):
-        values = self._ftorch_hyperparameters(group)
-        self._ftorch_update(self._ftorch_gather(group, values), group, values)
+        try:
+            values = self._ftorch_hyperparameters(group)
+            self._ftorch_update(self._ftorch_gather(group, values), group, values)
+        except (KeyError, AttributeError, ValueError):
+            self._ftorch_read(group)
+            raise
+
+    def _ftorch_read(self, group):
+        """Reads what PyTorch's step does, in its order: of what is missing (another optimizer's states) the first is named.
+
+        Raises:
+            KeyError: for a hyperparameter or a state that is missing.
+            ValueError, TypeError: for a pair that is none.
+        """
+        states = [self.state[p] for p in group["params"] if p.grad is not None and self.state.get(p)]
+        for name in self._ftorch_reads.split():
+            if name.startswith("."):
+                for state in states:
+                    state[name[1:]]
+            elif name.endswith("*"):
+                _, _ = group[name[:-1]]
+            else:
+                group[name]
 
     def _ftorch_update(self, gathered, group, values, **overrides):
         """Updates parameters; ``overrides`` are hyperparameters other than the group's."""

@@ -29,6 +29,7 @@ class Muon(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.muon
+    _ftorch_reads = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps"
     _ftorch_late_defaults = ()
 
     def __init__(
@@ -61,6 +62,7 @@ class Muon(RuleOptimizer):
         super()._ftorch_check_parameter(p, grad)
 
     def _ftorch_update_group(self, group):
+        self._ftorch_read(group)
         if group["ns_steps"] >= 100:
             raise ValueError("Number of steps must be less than 100 for computational efficiency")
         if len(group["ns_coefficients"]) != 3:

@@ -26,6 +26,7 @@ class Adadelta(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.adadelta
+    _ftorch_reads = "lr rho eps weight_decay maximize .square_avg .acc_delta .step"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(

@@ -31,6 +31,7 @@ class Adagrad(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.adagrad
+    _ftorch_reads = ".sum .step lr weight_decay lr_decay eps maximize"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("fused", None))
 
     def __init__(

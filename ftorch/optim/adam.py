@@ -36,6 +36,7 @@ class Adam(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.adam
+    _ftorch_reads = "betas* .exp_avg .exp_avg_sq amsgrad .step lr weight_decay eps maximize"
     _ftorch_late_defaults = (
         *RuleOptimizer._ftorch_late_defaults, ("amsgrad", False), ("capturable", False),
         ("decoupled_weight_decay", False), ("fused", None),

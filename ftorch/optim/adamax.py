@@ -26,6 +26,7 @@ class Adamax(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.adamax
+    _ftorch_reads = "betas* eps lr weight_decay maximize .exp_avg .exp_inf .step"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(

@@ -27,6 +27,7 @@ class ASGD(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.asgd
+    _ftorch_reads = ".eta .mu .ax .step lambd lr t0 alpha weight_decay maximize"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(

@@ -28,6 +28,7 @@ class NAdam(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.nadam
+    _ftorch_reads = ".mu_product betas* .exp_avg .exp_avg_sq .step lr weight_decay momentum_decay eps maximize"
     _ftorch_late_defaults = (
         *RuleOptimizer._ftorch_late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
     )

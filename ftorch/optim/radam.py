@@ -18,6 +18,7 @@ class RAdam(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.radam
+    _ftorch_reads = "betas* .exp_avg .exp_avg_sq .step lr weight_decay eps maximize"
     _ftorch_late_defaults = (
         *RuleOptimizer._ftorch_late_defaults, ("capturable", False), ("decoupled_weight_decay", False),
     )

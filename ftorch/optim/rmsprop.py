@@ -28,6 +28,7 @@ class RMSprop(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.rmsprop
+    _ftorch_reads = ".square_avg .step momentum centered lr alpha eps weight_decay maximize"
     _ftorch_late_defaults = (
         *RuleOptimizer._ftorch_late_defaults, ("momentum", 0), ("centered", False), ("capturable", False),
     )

@@ -25,6 +25,7 @@ class Rprop(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.rprop
+    _ftorch_reads = "etas* step_sizes* maximize .prev .step_size .step"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("capturable", False))
 
     def __init__(

@@ -37,6 +37,7 @@ class SGD(RuleOptimizer):
     """
 
     _ftorch_rule = _rules.sgd
+    _ftorch_reads = "momentum weight_decay lr dampening nesterov maximize"
     _ftorch_late_defaults = (*RuleOptimizer._ftorch_late_defaults, ("nesterov", False), ("fused", False))
 
     def __init__(

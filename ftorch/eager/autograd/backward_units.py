@@ -5,6 +5,7 @@ start from, leaves keep what was accumulated before it and get nothing after it,
 from __future__ import annotations
 
 from ..runtime.trace import IMMEDIATE, UNITS, threads
+from ..tensor import DISPATCHING
 
 
 class Unit:
@@ -48,9 +49,11 @@ def begin(outputs) -> None:
         RuntimeError: if what it starts from has failed.
     """
     storages = [t._ftorch_storage for t in outputs if hasattr(t, "_ftorch_storage")]
-    for storage in storages:
-        if storage.error is not None and storage.trace is None:
-            storage.value()
+    for t in outputs:  # tensors of which only their class or level knows the elements have no storage that could fail
+        if t.__class__ in DISPATCHING or hasattr(t, "_ftorch_level") or not hasattr(t, "_ftorch_storage"):
+            continue
+        if t._ftorch_storage.error is not None and t._ftorch_storage.trace is None:
+            t._ftorch_storage.value()
     for trace in (threads.cpu, *threads.others.values()):
         if not trace.captures:
             roots = [storage.slot for storage in storages if storage.trace is trace]
