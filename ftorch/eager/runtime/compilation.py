@@ -25,10 +25,14 @@ jax_internals.compile_by(beside, is_inside)
 # up to a fifth faster than in the one that XLA's CPU backend takes to keep more threads busy.
 ROUNDED = {"xla_allow_excess_precision": False}  # numbers of 16 bits are rounded in each step
 _CPU_OPTIONS = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
-# The emitters that make code of each fusion through MLIR want 1 MB and 6 ms for one: a network of eight blocks 310 MB
-# instead of 100, for programs that run as fast. Short ones of elementwise steps are faster with them.
+# The emitters that make code of each fusion through MLIR want up to 1 MB and 6 ms for one of an eager program, whose rounding
+# makes fusions longer: the first step of a ResNet-50 would hold 1,056 MB instead of 639. Without them a loop over an array
+# whose memory the result takes goes by single elements, since LLVM does not know that they are the same: compiled programs,
+# which want no more memory and less time to compile with them, have them at all lengths, and short eager ones.
 _LONG_OPTIONS = {**_CPU_OPTIONS, "xla_cpu_use_fusion_emitters": False}  # the last is in jaxlib until 0.10
 _LONG = 128  # steps
+
+
 @functools.cache
 def _cpu_options(is_long, rounded):
     """The options for a program on the CPU, as far as this jaxlib has them."""
@@ -73,7 +77,7 @@ def jitted(program, *, donates, device, steps, rounded=False):
         return accelerated(program, device, donated)
     # Where its inputs are is said: JAX would compile again for those that it has put elsewhere
     # by default (new ones) and those that another program gave, which are bound to a device.
-    options: Any = {"compiler_options": _cpu_options(steps > _LONG, rounded), "in_shardings": _cpu()}
+    options: Any = {"compiler_options": _cpu_options(rounded and steps > _LONG, rounded), "in_shardings": _cpu()}
     return jax.jit(rewritten(program, donated=1, rounded=rounded), donate_argnums=donated, **options)
 
 

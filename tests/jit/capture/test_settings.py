@@ -6,6 +6,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
+from ftorch.eager.runtime import compilation
 
 for _m in (pt, ft):
     for _name in ("_inductor.config", "_dynamo.config", "_functorch.config", "compiler.config"):
@@ -199,3 +200,31 @@ def test_reasons_of_recompilations(change, monkeypatch):
         texts.append(str(error.value))
     reason = texts[0].partition("0/0: ")[2].splitlines()[0].partition("  #")[0].strip()
     assert reason and reason in texts[1]
+
+
+# --- XLA's options
+
+
+def _options(monkeypatch, rounds):
+    """XLA's options for a compiled function of so many rounds."""
+    found, choose = [], compilation._cpu_options
+
+    def noted(*which):
+        found.append(choose(*which))
+        return found[-1]
+
+    @ft.compile
+    def function(x):
+        for _ in range(rounds):
+            x = (x.flip(0) + 1).tanh()
+        return x
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compilation, "_cpu_options", noted)
+        function(ft.randn(5, 7)).sum().item()
+    return found[-1]
+
+
+def test_steps_into_the_memory_of_what_they_read_are_vectorized_in_long_programs(monkeypatch):
+    """XLA's older loops go by single elements where a result takes its operand's memory: BERT-base in int8 48 ms, not 34."""
+    assert _options(monkeypatch, 60) == _options(monkeypatch, 2)
