@@ -2,7 +2,7 @@
 
     python benchmarks/soak.py [--minutes 60] [--csv memory.csv]
 
-Prints, ten times a run, the steps made, the process's memory, its threads and its open files; fails if after a
+Prints, ten times a run, the steps made, the process's memory, its threads, its open files and the CPU's time; fails if after a
 half of the time memory still grows by more than the limit, or threads or files are left over.
 """
 
@@ -110,7 +110,7 @@ def soak(seconds: float, limit: float, rows) -> int:
 
     Args:
         limit: how many MB memory may grow by once half of the time is over.
-        rows: gets (seconds, steps, MB, threads, files).
+        rows: gets (seconds, steps, MB, threads, files, seconds of the CPU).
 
     Raises:
         AssertionError: if memory, threads or files grow.
@@ -141,7 +141,7 @@ def soak(seconds: float, limit: float, rows) -> int:
             if tenth != reported:
                 reported = tenth
                 background.wait(60)  # what is being compiled needs some 50 MB meanwhile
-                row = (round(passed), steps, round(memory(), 1), threading.active_count(), files())
+                row = (round(passed), steps, round(memory(), 1), threading.active_count(), files(), round(time.process_time()))
                 rows(row)
                 # By half of the time everything has been compiled in a long run.
                 if tenth >= 5 and (settled is None or (is_short and stats.compilations > compiled)):
@@ -168,10 +168,10 @@ def main() -> None:
     options = parser.parse_args()
     with open(options.csv or os.devnull, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("seconds", "steps", "MB", "threads", "files"))
+        writer.writerow(("seconds", "steps", "MB", "threads", "files", "CPU s"))
 
         def rows(row):
-            print("{:>6} s {:>9} steps {:>8} MB {:>3} threads {:>4} files".format(*row), flush=True)
+            print("{:>6} s {:>9} steps {:>8} MB {:>3} threads {:>4} files {:>6} s of CPU".format(*row), flush=True)
             writer.writerow(row)
 
         print(soak(60 * options.minutes, options.limit, rows), "steps in all")
