@@ -73,7 +73,7 @@ class _Memory(Owner):
 class _Reshaping:
     """What happens to functional tensors whose own geometry is changed (as `Level` has it for tensors of transforms)."""
 
-    sees_aten = False
+    sees_aten = records_outside = False
 
     def relaid(self, t, strides):
         """A fresh tensor was given a memory layout, which the call that made it was told."""

@@ -134,3 +134,22 @@ def test_writes_that_do_not_fit():
         return texts
 
     assert refused(ft) == refused(pt)
+
+
+def test_backward_while_writes_become_values():
+    def found(torch):
+        x = torch._to_functional_tensor(torch.arange(6.0).view(2, 3))
+        torch._enable_functionalization(reapply_views=True)
+        try:
+            x.requires_grad_()
+            y = x * 3
+            y.mul_(2)
+            y[0].add_(1)
+            y.sum().backward()
+            grad = x.grad
+        finally:
+            torch._disable_functionalization()
+        torch._sync(grad)
+        return torch._is_functional_tensor(grad), torch._from_functional_tensor(grad).tolist()
+
+    assert found(ft) == found(pt)

@@ -83,3 +83,34 @@ def test_a_call_that_is_left_to_python_is_frozen_but_not_saved():
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs and ours[1]
+
+
+def _compiled(t):
+    unit = t.jit.CompilationUnit("""
+def added(d: Dict[str, Tensor]) -> Tensor:
+    return d["a"] + d["b"]
+
+def nested(d: Dict[str, List[Tensor]], e: Tuple[Tensor, List[Tensor]]) -> Tensor:
+    return d["x"][0] * 3 + e[1][0]
+
+def made(d: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    return {"r": d["a"] * 2}
+""")
+    return unit.added, unit.nested, unit.made
+
+
+CALLS = {
+    "dict": lambda added, nested, made: lambda x: added({"a": x + 1, "b": x * 2}),
+    "nested": lambda added, nested, made: lambda x: nested({"x": [x + 1]}, (x, [x * 5])),
+    "given on": lambda added, nested, made: lambda x: added({**made({"a": x}), "a": x, "b": x}) + made({"a": x})["r"],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_compiled_functions_are_called_with_dictionaries(name):
+    def program(t):
+        traced = t.jit.trace(CALLS[name](*_compiled(t)), (t.ones(2),))
+        return traced(t.tensor([4.0, 5.0])).tolist()
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs

@@ -150,6 +150,8 @@ class Emitter:
             raise AssertionError(f"no name for {a}")
         if isinstance(a, (list, tuple)):
             return f"[{', '.join(self.text(x, frame, names) for x in a)}]"
+        if isinstance(a, dict):  # of a call of a compiled function
+            return f"{{{', '.join(f'{literal(k)}: {self.text(v, frame, names)}' for k, v in a.items())}}}"
         return literal(a)
 
     def frame(self, frame: Frame, name: str, names: Names, lines: list[str]):
