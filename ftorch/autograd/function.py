@@ -197,9 +197,9 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
 class FunctionMeta(type):
     """Gives each `Function` subclass its node class, named ``<Name>Backward``."""
 
-    def __init__(cls, name, bases, attributes):
+    def __init__(cls, name, bases, attrs):
         cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
-        super().__init__(name, bases, attributes)
+        super().__init__(name, bases, attrs)
 
 
 class Function(FunctionCtx, metaclass=FunctionMeta):
@@ -463,15 +463,15 @@ def _marked(ctx, inputs, outputs):
     return dirty, {id(t) for t in ctx.non_differentiable}
 
 
-def once_differentiable(function):
+def once_differentiable(fn):
     """Decorates a ``backward`` whose own gradient is not defined."""
 
-    @functools.wraps(function)
+    @functools.wraps(fn)
     def wrapper(ctx, *grads):
         recording = modes.grad and any(isinstance(g, TensorBase) and g._ftorch_requires_grad for g in grads)
         outer, modes.grad = modes.grad, False
         try:
-            outputs = function(ctx, *grads)
+            outputs = fn(ctx, *grads)
         finally:
             modes.grad = outer
         if not recording:

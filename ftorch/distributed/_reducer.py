@@ -9,6 +9,8 @@ buckets before it, its flat tensor is given to the communication hook; at the en
 
 from __future__ import annotations
 
+from typing import Any
+
 import ftorch as torch
 
 from ..eager.runtime import capture_trace
@@ -117,6 +119,7 @@ class Reducer:
         self.expected: list[int] | None = None  # with a static graph, how often gradients come: as in the first iteration
         self.divisor: int | None = None
         self.times = Times()
+        self.reached_by: Any = None  # outputs -> ids of the leaves that they depend on
         self.touched: set[int] = set()  # by backward passes since gradients were last averaged
         self._clear()
         self.handles = [
@@ -202,6 +205,14 @@ class Reducer:
             self.unused = {i for i, p in enumerate(self.parameters) if id(p) not in reached}
         if self.static and self.expected is not None:
             self.unused = {i for i, n in enumerate(self.expected) if not n}
+
+    def prepare_for_backward(self, outputs) -> None:
+        """Gradients of the next backward are averaged, also of a forward that ran under ``no_sync``.
+
+        Args:
+            outputs: what the forward gave, if parameters that it does not depend on are looked for; else [].
+        """
+        self.prepare(self.reached_by(outputs) if outputs and self.finds_unused and self.reached_by else None)
 
     def check_finished(self) -> None:
         """Raises RuntimeError if the last backward did not reach all parameters."""

@@ -28,12 +28,12 @@ class ProcessException(Exception):
         error_index: its number. error_pid: its process id.
     """
 
-    def __init__(self, msg: str, error_index: int, pid: int):
+    def __init__(self, msg: str, error_index: int, error_pid: int):
         super().__init__(msg)
-        self.msg, self.error_index, self.pid = msg, error_index, pid
+        self.msg, self.error_index, self.error_pid = msg, error_index, error_pid
 
     def __reduce__(self):
-        return type(self), (self.msg, self.error_index, self.pid)
+        return type(self), (self.msg, self.error_index, self.error_pid)
 
 
 class ProcessRaisedException(ProcessException):
@@ -53,7 +53,7 @@ class ProcessExitedException(ProcessException):
 
     def __reduce__(self):
         return type(self), (
-            self.msg, self.error_index, self.pid, self.exit_code, self.signal_name
+            self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name
         )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import adadelta as adadelta
 from ._fused import RuleOptimizer, check, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(RuleOptimizer):

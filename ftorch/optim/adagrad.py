@@ -6,9 +6,11 @@ from ..autograd import no_grad
 from ..eager.core import api as torch
 from ..eager.tensor import Tensor
 from . import _rules
+from ._functional import adagrad as adagrad
 from ._fused import RuleOptimizer, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(RuleOptimizer):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ..eager.tensor import Tensor
 from . import _rules
+from ._functional import adam as adam
 from ._fused import RuleOptimizer, check_betas, check_not_negative, number
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(RuleOptimizer):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import adamax as adamax
 from ._fused import RuleOptimizer, check_betas, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(RuleOptimizer):

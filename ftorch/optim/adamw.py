@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ._functional import adam as adam
+from ._functional import adamw as adamw
 from .adam import Adam
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):

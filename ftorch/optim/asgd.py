@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import asgd as asgd
 from ._fused import RuleOptimizer, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(RuleOptimizer):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import nadam as nadam
 from ._fused import RuleOptimizer, check_betas, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(RuleOptimizer):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import radam as radam
 from ._fused import RuleOptimizer, check_betas, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(RuleOptimizer):

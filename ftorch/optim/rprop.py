@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from . import _rules
+from ._functional import rprop as rprop
 from ._fused import RuleOptimizer, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(RuleOptimizer):

@@ -6,9 +6,11 @@ from ..eager.core import api as torch
 from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
 from . import _rules
+from ._functional import sgd as sgd
 from ._fused import RuleOptimizer, check, check_not_negative
+from .optimizer import Optimizer as Optimizer
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(RuleOptimizer):

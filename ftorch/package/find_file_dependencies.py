@@ -44,16 +44,16 @@ class _Imports(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def find_files_source_depends_on(source: str, package: str) -> list[tuple[str, str | None]]:
-    """(module, name imported from it or None) of all that source imports.
+def find_files_source_depends_on(src: str, package: str) -> list[tuple[str, str | None]]:
+    """(module, name imported from it or None) of all that a source imports.
 
     Args:
-        source: Python source.
+        src: Python source.
         package: the name of its package, by which relative imports are made absolute.
 
     >>> find_files_source_depends_on("import a.b\\nfrom . import c", "p")
     [('a.b', None), ('p', 'c')]
     """
     visitor = _Imports(package)
-    visitor.visit(ast.parse(source))
+    visitor.visit(ast.parse(src))
     return list(visitor.found)

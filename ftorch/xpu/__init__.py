@@ -41,6 +41,9 @@ class device(contextlib.AbstractContextManager):
 class device_of(device):
     """The same for a tensor's device."""
 
+    def __init__(self, obj):
+        super().__init__(-1)
+
 
 class StreamContext(contextlib.AbstractContextManager):
     """A block with a stream: there is none."""

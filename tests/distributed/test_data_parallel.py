@@ -40,6 +40,19 @@ def plain(t, d, rank):
     return train(t, rank, 20)
 
 
+def accumulated_late(t, d, rank):
+    """As accelerate does it: a forward under `no_sync` whose gradients are averaged all the same."""
+    model = t.nn.parallel.DistributedDataParallel(model_of(t))
+    x, y = data_of(t, rank)
+    with model.no_sync():
+        losses = [t.nn.functional.cross_entropy(model(x * (i + 1)), y) for i in range(2)]
+        losses[0].backward()
+    model.require_backward_grad_sync = model.require_forward_param_sync = True
+    model.reducer.prepare_for_backward([])
+    losses[1].backward()
+    return [p.grad for p in model.parameters()]
+
+
 def small_buckets(t, d, rank):
     return train(t, rank, bucket_cap_mb=0.0002), train(t, rank, gradient_as_bucket_view=True)
 
@@ -449,7 +462,7 @@ PROGRAMS = [
     checkpoints_within, results_in_part, unfinished,
     functional_in_place, functional_errors, rebuilt_buckets, kept_apart, divided_by_those_left, refused,
     buffers_follow_the_last_forward,
-    plain, small_buckets, static, accumulated, unused, missing, buffers, compressed, own_hook, uneven,
+    plain, small_buckets, static, accumulated, accumulated_late, unused, missing, buffers, compressed, own_hook, uneven,
     several_inputs_error, derivatives, functional,
 ]
 

@@ -238,17 +238,17 @@ def declined(error):
     raise error
 
 
-def resolve_name(function) -> str | None:
+def resolve_name(f) -> str | None:
     """``"torch.add"``, ``"torch.Tensor.add"``, ``"torch.Tensor.shape.__get__"``; None if unknown."""
-    owner = getattr(function, "__self__", None)
-    if isinstance(function, property) or isinstance(owner, property):
-        attribute = function if isinstance(function, property) else owner
+    owner = getattr(f, "__self__", None)
+    if isinstance(f, property) or isinstance(owner, property):
+        attribute = f if isinstance(f, property) else owner
         name = overridable_names.names.get(id(attribute)) or next((k for k, v in vars(Tensor).items() if v is attribute), None)
-        suffix = "" if attribute is function else f".{function.__name__}"
+        suffix = "" if attribute is f else f".{f.__name__}"
         return None if name is None else f"torch.Tensor.{name}{suffix}"
-    if hasattr(function, "namespace") and hasattr(function, "name"):  # an overload
-        return str(function)
-    return overridable_names.names.get(id(function)) or _names().get(id(function)) or _own_name(function)
+    if hasattr(f, "namespace") and hasattr(f, "name"):  # an overload
+        return str(f)
+    return overridable_names.names.get(id(f)) or _names().get(id(f)) or _own_name(f)
 
 
 def called_name(function) -> str:

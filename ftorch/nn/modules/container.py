@@ -71,9 +71,9 @@ class _ModuleSequence(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, modules):
+    def extend(self, sequential):
         """Adds several modules at the end."""
-        for module in modules:
+        for module in sequential:
             self.append(module)
         return self
 

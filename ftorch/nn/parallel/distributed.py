@@ -169,6 +169,7 @@ class DistributedDataParallel(Module):
                 if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse
             },
         )
+        self.reducer.reached_by = _reached
         if self.mixed_precision is not None:
             from ...distributed.algorithms.ddp_comm_hooks import mixed_precision_hooks as narrow
 

@@ -54,7 +54,7 @@ def _one(tag, **what):
     return Summary(value=[Summary.Value(tag=tag, **what)])
 
 
-def scalar(name, tensor, new_style=False, double_precision=False):
+def scalar(name, tensor, collections=None, new_style=False, double_precision=False):
     array = make_np(tensor).squeeze()
     if array.ndim != 0:
         raise AssertionError(
@@ -110,9 +110,9 @@ def image(tag, tensor, rescale=1, dataformats="NCHW"):
     return _one(tag, image=_pictures.png(_pictures.as_bytes(array), rescale))
 
 
-def image_boxes(tag, tensor, boxes, rescale=1, dataformats="CHW", labels=None):
-    array = _pictures.as_bytes(_pictures.to_hwc(make_np(tensor), dataformats))
-    return _one(tag, image=_pictures.png(array, rescale, make_np(boxes).tolist(), labels))
+def image_boxes(tag, tensor_image, tensor_boxes, rescale=1, dataformats="CHW", labels=None):
+    array = _pictures.as_bytes(_pictures.to_hwc(make_np(tensor_image), dataformats))
+    return _one(tag, image=_pictures.png(array, rescale, make_np(tensor_boxes).tolist(), labels))
 
 
 def video(tag, tensor, fps=4):
@@ -140,10 +140,10 @@ def audio(tag, tensor, sample_rate=44100):
     return _one(tag, audio=message)
 
 
-def text(tag, text_string):
+def text(tag, text):
     content = TextPluginData(version=0).SerializeToString()
     message = TensorProto(
-        dtype="DT_STRING", string_val=[text_string.encode()], tensor_shape=_shape(1)
+        dtype="DT_STRING", string_val=[text.encode()], tensor_shape=_shape(1)
     )
     return _one(tag + "/text_summary", tensor=message, metadata=_metadata("text", content))
 
@@ -235,27 +235,27 @@ _HPARAM_KINDS = (
 )
 
 
-def hparams(values, metrics, domains=None):
+def hparams(hparam_dict, metric_dict, hparam_domain_discrete=None):
     """Three summaries: of the experiment, of a session's start, of its end."""
-    if not isinstance(values, dict):
+    if not isinstance(hparam_dict, dict):
         raise TypeError("parameter: hparam_dict should be a dictionary, nothing logged.")
-    if not isinstance(metrics, dict):
+    if not isinstance(metric_dict, dict):
         raise TypeError("parameter: metric_dict should be a dictionary, nothing logged.")
-    domains = domains or {}
-    if not isinstance(domains, dict):
+    hparam_domain_discrete = hparam_domain_discrete or {}
+    if not isinstance(hparam_domain_discrete, dict):
         raise TypeError(
             "parameter: hparam_domain_discrete should be a dictionary, nothing logged."
         )
-    for name, options in domains.items():
-        if name not in values or not isinstance(options, list) or not all(
-            isinstance(o, type(values[name])) for o in options
+    for name, options in hparam_domain_discrete.items():
+        if name not in hparam_dict or not isinstance(options, list) or not all(
+            isinstance(o, type(hparam_dict[name])) for o in options
         ):
             raise TypeError(
                 f"parameter: hparam_domain_discrete[{name}] should be a list of same type as "
                 f"hparam_dict[{name}]."
             )
     start, infos = plugin_data_pb2.SessionStartInfo(), []
-    for name, value in values.items():
+    for name, value in hparam_dict.items():
         if value is None:
             continue
         if isinstance(value, Tensor):
@@ -267,7 +267,7 @@ def hparams(values, metrics, domains=None):
             raise ValueError("value should be one of int, float, str, bool, or torch.Tensor")
         setattr(start.hparams[name], field, value)
         info = api_pb2.HParamInfo(name=name, type=api_pb2.DataType.Value(kind))
-        for option in domains.get(name, ()):
+        for option in hparam_domain_discrete.get(name, ()):
             setattr(info.domain_discrete.values.add(), field, option)
         infos.append(info)
     content = {
@@ -275,7 +275,7 @@ def hparams(values, metrics, domains=None):
             "experiment": api_pb2.Experiment(
                 hparam_infos=infos,
                 metric_infos=[
-                    api_pb2.MetricInfo(name=api_pb2.MetricName(tag=name)) for name in metrics
+                    api_pb2.MetricInfo(name=api_pb2.MetricName(tag=name)) for name in metric_dict
                 ],
             )
         },
@@ -297,7 +297,7 @@ def hparams(values, metrics, domains=None):
     ]
 
 
-def mesh(tag, vertices, colors, faces, config_dict):
+def mesh(tag, vertices, colors, faces, config_dict, display_name=None, description=None):
     parts = [(vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE),
              (colors, MeshPluginData.COLOR)]
     parts = [(make_np(t), kind) for t, kind in parts if t is not None]
@@ -306,7 +306,7 @@ def mesh(tag, vertices, colors, faces, config_dict):
     values = []
     for array, kind in parts:
         metadata = mesh_metadata.create_summary_metadata(
-            tag, None, kind, components, array.shape, None, json_config=config
+            tag, display_name, kind, components, array.shape, description, json_config=config
         )
         message = TensorProto(
             dtype="DT_FLOAT", float_val=array.reshape(-1).tolist(),

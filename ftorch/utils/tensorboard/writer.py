@@ -100,7 +100,7 @@ class SummaryWriter:
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, new_style=False,
                    double_precision=False):
         """A number, or a tensor of one element."""
-        message = summary.scalar(tag, scalar_value, new_style, double_precision)
+        message = summary.scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision)
         self._write(message, global_step, walltime)
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import ftorch as torch
 from ftorch import nn
 from ftorch.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, ReLU
@@ -36,10 +38,26 @@ class _FusedModule(torch.nn.Sequential):
         super().__init__(*layers)
 
 
+_ARGUMENTS = {"BatchNorm": "bn", "LeakyReLU": "leaky_relu"}
+
+
+def _argument(layer, is_first):
+    """What a layer is called among the arguments: BatchNorm1d is ``bn``, and ``batch_norm`` where it comes first."""
+    name = layer.__name__.rstrip("123d")
+    return "batch_norm" if is_first and name == "BatchNorm" else _ARGUMENTS.get(name, name.lower())
+
+
 def _fused(name, *layers):
-    made = type(name, (_FusedModule,), {"_layers": layers, "__module__": __name__,
+    names = [_argument(layer, i == 0) for i, layer in enumerate(layers)]
+
+    def __init__(self, *args, **kwargs):
+        _FusedModule.__init__(self, *signature.bind(*args, **kwargs).arguments.values())
+
+    signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
+    return type(name, (_FusedModule,), {"_layers": layers, "__module__": __name__, "__init__": __init__,
                                         "__doc__": " and ".join(k.__name__ for k in layers) + ", to be fused."})
-    return made
 
 
 ConvReLU1d = _fused("ConvReLU1d", Conv1d, ReLU)
