@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.core.errors import size_mismatch
+from ..eager.functions.nn import attention_choice as _attention_choice
 
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
@@ -338,23 +339,7 @@ def _fused_sdp_choice(query, key, value, attn_mask=None, dropout_p=0.0, is_causa
     Raises:
         RuntimeError: if the present `sdpa_kernel` allows neither.
     """
-    from ..backends import cuda
-
-    fused = (
-        dropout_p == 0 and query.dim() == key.dim() == value.dim() == 4
-        and query.dtype in (_dtype.float32, _dtype.float64, _dtype.bfloat16, _dtype.float16)
-        and query.shape[-1] == key.shape[-1] == value.shape[-1] and key.shape[-2] == value.shape[-2]
-        and not (attn_mask is not None and attn_mask.requires_grad)
-        and (query.shape[-3] == key.shape[-3] == value.shape[-3] or enable_gqa)
-    )
-    if fused and cuda.flash_sdp_enabled():
-        return 1
-    if cuda.math_sdp_enabled():
-        return 0
-    raise RuntimeError(
-        "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math "
-        "kernel and the fused kernels."
-    )
+    return _attention_choice.chosen(query, key, value, attn_mask, dropout_p, enable_gqa)
 
 
 def _nnpack_available() -> bool:

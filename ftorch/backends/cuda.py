@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..eager.core.device import jax_devices
+from ..eager.functions.nn import attention_choice as _attention_choice
 from ..eager.native.contexts import contextmanager, putting_back
 from ..eager.surface import settings as _settings
 from .precision import Precision
@@ -69,59 +70,54 @@ class _Matmul(Precision):
 
 matmul = _Matmul()
 
-# Which forms of attention may be chosen. There is one kernel, which XLA lowers; programs switch
-# these to get PyTorch's fused ones.
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "reduction": False}
-
-
 def flash_sdp_enabled() -> bool:
     """What `enable_flash_sdp` set."""
-    return _attention["flash"]
+    return _attention_choice.allowed["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Notes whether flash attention may be used."""
-    _attention["flash"] = bool(enabled)
+    _attention_choice.allowed["flash"] = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
     """What `enable_mem_efficient_sdp` set."""
-    return _attention["mem_efficient"]
+    return _attention_choice.allowed["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Notes whether memory-efficient attention may be used."""
-    _attention["mem_efficient"] = bool(enabled)
+    _attention_choice.allowed["mem_efficient"] = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
     """What `enable_math_sdp` set."""
-    return _attention["math"]
+    return _attention_choice.allowed["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Notes whether plain attention may be used."""
-    _attention["math"] = bool(enabled)
+    _attention_choice.allowed["math"] = bool(enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
     """What `enable_cudnn_sdp` set."""
-    return _attention["cudnn"]
+    return _attention_choice.allowed["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Notes whether cuDNN's attention may be used."""
-    _attention["cudnn"] = bool(enabled)
+    _attention_choice.allowed["cudnn"] = bool(enabled)
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """What `allow_fp16_bf16_reduction_math_sdp` set."""
-    return _attention["reduction"]
+    return _attention_choice.allowed["reduction"]
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Notes whether plain attention may add in half precision."""
-    _attention["reduction"] = bool(enabled)
+    _attention_choice.allowed["reduction"] = bool(enabled)
 
 
 def is_flash_attention_available() -> bool:
@@ -132,8 +128,8 @@ def is_flash_attention_available() -> bool:
 @contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """Sets which forms of attention may be chosen inside the block."""
-    with putting_back(_attention.update, dict(_attention)):
-        _attention.update(
+    with putting_back(_attention_choice.allowed.update, dict(_attention_choice.allowed)):
+        _attention_choice.allowed.update(
             flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
         )
         yield {}

@@ -24,7 +24,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 class SDPBackend(enum.Enum):
     """The kernels that `torch.nn.functional.scaled_dot_product_attention` is said to use.
 
-    Here XLA fuses one kernel for all of them: the choice is kept, and changes nothing.
+    One kernel makes all of them here. On the CPU what the choice does not allow is refused, as in PyTorch.
     """
 
     ERROR = -1

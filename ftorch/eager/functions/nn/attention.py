@@ -8,6 +8,7 @@ import warnings
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
+from . import attention_choice
 
 
 @composite(public="nn.functional")
@@ -35,6 +36,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None and not query.is_nested and not _takes_both(query, key, value, attn_mask,
                                                                                        dropout_p, enable_gqa):
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if not attention_choice.allowed["math"] and attention_choice.is_asked(query, key, value):
+        attention_choice.chosen(query, key, value, attn_mask, dropout_p, enable_gqa)
     factor = None
     if dropout_p > 0.0:
         if dropout_p > 1.0:

@@ -1,0 +1,63 @@
+"""``sdpa_kernel``: on the CPU calls that no allowed kernel takes are refused, with PyTorch's reasons."""
+
+import warnings
+
+import pytest
+import torch as pt
+import torch.nn.attention  # noqa: F401
+
+import ftorch as ft
+
+CALLS = {
+    "plain": lambda m, q, sd: sd(q, q, q),
+    "dropout": lambda m, q, sd: sd(q, q, q, dropout_p=0.5),
+    "mask": lambda m, q, sd: sd(q, q, q, attn_mask=m.zeros(4, 4)),
+    "mask of three dimensions": lambda m, q, sd: sd(q, q, q, attn_mask=m.zeros(2, 4, 4)),
+    "mask with a gradient": lambda m, q, sd: sd(q, q, q, attn_mask=m.zeros(4, 4, requires_grad=True)),
+    "three dimensions": lambda m, q, sd: sd(q[0], q[0], q[0]),
+    "widths": lambda m, q, sd: sd(q, q, q[..., :6]),
+    "heads": lambda m, q, sd: sd(q, q[:, :1], q[:, :1]),
+    "groups of heads": lambda m, q, sd: sd(q, q[:, :1], q[:, :1], enable_gqa=True),
+    "heads that do not divide": lambda m, q, sd: sd(m.ones(1, 3, 4, 8), q, q, enable_gqa=True),
+    "batches": lambda m, q, sd: sd(q.expand(2, 2, 4, 8), q, q),
+    "strides": lambda m, q, sd: sd(q.mT.contiguous().mT, q, q),
+    "integers": lambda m, q, sd: sd(q.long(), q.long(), q.long()),
+    "halves": lambda m, q, sd: sd(q.half(), q.half(), q.half()),
+    "two dtypes": lambda m, q, sd: sd(q, q.double(), q),
+    "nothing": lambda m, q, sd: sd(q[:0], q[:0], q[:0]),
+    "mask and order": lambda m, q, sd: sd(q, q, q, attn_mask=m.zeros(4, 4), is_causal=True),
+}
+
+
+def _found(m, call, backends):
+    attention = m.nn.attention
+    allowed = [getattr(attention.SDPBackend, name) for name in backends]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with attention.sdpa_kernel(allowed):
+            try:
+                shown = tuple(call(m, m.ones(1, 2, 4, 8), m.nn.functional.scaled_dot_product_attention).shape)
+            except RuntimeError as error:
+                shown = str(error)
+    return shown, [str(w.message).split(" (Triggered")[0] for w in said]
+
+
+@pytest.mark.parametrize("backends", [
+    ("FLASH_ATTENTION",), ("EFFICIENT_ATTENTION",), ("CUDNN_ATTENTION", "EFFICIENT_ATTENTION"), ("OVERRIDEABLE",),
+    ("MATH", "FLASH_ATTENTION"),
+], ids=" ".join)
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_no_allowed_kernel_takes(name, backends):
+    if name == "integers" and "MATH" in backends:
+        return  # refused by what computes them
+    assert _found(ft, CALLS[name], backends) == _found(pt, CALLS[name], backends)
+
+
+def test_the_choice_itself_is_refused_with_its_reasons():
+    x = ft.ones(1, 2, 3, 4)
+    with ft.nn.attention.sdpa_kernel(ft.nn.attention.SDPBackend.FLASH_ATTENTION):
+        assert ft._fused_sdp_choice(x, x, x) == 1
+        with warnings.catch_warnings(record=True) as said, pytest.raises(RuntimeError, match="No available kernel"):
+            warnings.simplefilter("always")
+            ft._fused_sdp_choice(x, x, x, dropout_p=0.5)
+    assert [str(w.message) for w in said][1:] == ["Both fused kernels do not support non-zero dropout."]
