@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, expandable
+from .distribution import Distribution as Distribution
+from .utils import broadcast_all as broadcast_all
+from .utils import lazy_property as lazy_property
+from .utils import logits_to_probs as logits_to_probs
+from .utils import probs_to_logits as probs_to_logits
 
 __all__ = ["Binomial"]
 

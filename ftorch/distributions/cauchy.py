@@ -4,8 +4,11 @@ import math
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from ._location_scale import LocationScale
 from ._parameters import expandable
+from .distribution import Distribution as Distribution
+from .utils import broadcast_all as broadcast_all
 
 __all__ = ["Cauchy"]
 

@@ -5,10 +5,12 @@ import math
 import ftorch as torch
 from ftorch.nn.functional import binary_cross_entropy_with_logits
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, expandable
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, clamp_probs, lazy_property, probs_to_logits
+from .utils import logits_to_probs as logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 

@@ -9,6 +9,7 @@ import ftorch as torch
 from ..eager.dispatch.levels import Wrapped
 from ..eager.runtime import capture_trace, trace_slice, value_checks
 from ..eager.tensor import PLAIN
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from .utils import lazy_property
 

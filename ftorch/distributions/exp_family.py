@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from .distribution import Distribution
 
 __all__ = ["ExponentialFamily"]

@@ -4,6 +4,7 @@ import math
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from ._half import Half
 from ._parameters import expandable
 from .cauchy import Cauchy

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+from ..eager.tensor import Tensor as Tensor
 from ._half import Half
 from ._parameters import expandable
 from .normal import Normal

@@ -7,6 +7,9 @@ import warnings
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
+from .distribution import Distribution as Distribution
+
 __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY: dict = {}  # (type of p, type of q) -> function

@@ -4,6 +4,7 @@ import math
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import expandable
 from .transformed_distribution import TransformedDistribution

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import delegated, expandable
 from .normal import Normal

@@ -3,10 +3,15 @@ from __future__ import annotations
 import ftorch as torch
 import ftorch.nn.functional as F
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, expandable
+from .distribution import Distribution as Distribution
 from .gamma import Gamma
+from .utils import broadcast_all as broadcast_all
 from .utils import lazy_property
+from .utils import logits_to_probs as logits_to_probs
+from .utils import probs_to_logits as probs_to_logits
 
 __all__ = ["NegativeBinomial"]
 

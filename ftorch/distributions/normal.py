@@ -4,10 +4,12 @@ import math
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from ._location_scale import LocationScale
 from ._parameters import expandable
 from .exp_family import ExponentialFamily
 from .utils import _standard_normal
+from .utils import broadcast_all as broadcast_all
 
 __all__ = ["Normal"]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ftorch as torch
 from ftorch.nn.functional import one_hot
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import delegated, expandable
 from .categorical import Categorical

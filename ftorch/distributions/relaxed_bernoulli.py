@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import ProbsOrLogits, delegated, expandable
+from .distribution import Distribution as Distribution
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs
+from .utils import lazy_property as lazy_property
+from .utils import logits_to_probs as logits_to_probs
+from .utils import probs_to_logits as probs_to_logits
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

@@ -8,6 +8,7 @@ from numbers import Number
 import ftorch as torch
 import ftorch.nn.functional as F
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._transform import (
     ByType,
@@ -22,6 +23,7 @@ from ._transform_structure import (
     ReshapeTransform,
     StackTransform,
 )
+from .distribution import Distribution as Distribution
 from .utils import (
     _sum_rightmost,
     broadcast_all,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import expandable
 from .distribution import Distribution

@@ -8,6 +8,8 @@ from numbers import Number
 import ftorch as torch
 import ftorch.nn.functional as F
 
+from ..eager.tensor import Tensor as Tensor
+
 __all__ = [
     "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",
     "tril_matrix_to_vec", "vec_to_tril_matrix",

@@ -6,6 +6,7 @@ from numbers import Number
 
 import ftorch as torch
 
+from ..eager.tensor import Tensor as Tensor
 from . import constraints
 from ._parameters import expandable
 from .chi2 import Chi2

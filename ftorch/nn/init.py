@@ -10,6 +10,7 @@ from functools import wraps
 from ..autograd import no_grad
 from ..eager.core import api as torch
 from ..eager.dispatch import overridable_names, overrides
+from ..eager.tensor import Tensor as Tensor
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..eager.tensor import Tensor as Tensor
 from . import _rules
 from ._functional import adamax as adamax
 from ._fused import RuleOptimizer, check_betas, check_not_negative

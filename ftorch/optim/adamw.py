@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..eager.tensor import Tensor as Tensor
 from ._functional import adam as adam
 from ._functional import adamw as adamw
 from .adam import Adam

@@ -7,6 +7,7 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 
+from ..eager.tensor import Tensor as Tensor
 from ._lr_base import (
     EPOCH_DEPRECATION_WARNING,
     Chainable,
@@ -19,6 +20,7 @@ from ._lr_base import (
 )
 from ._lr_composite import ChainedScheduler, SequentialLR
 from ._lr_cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
+from .optimizer import Optimizer as Optimizer
 
 __all__ = [
     "ChainedScheduler",

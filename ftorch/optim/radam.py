@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..eager.tensor import Tensor as Tensor
 from . import _rules
 from ._functional import radam as radam
 from ._fused import RuleOptimizer, check_betas, check_not_negative

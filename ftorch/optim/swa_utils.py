@@ -9,6 +9,7 @@ from itertools import chain
 from ..autograd import no_grad
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
+from ..eager.tensor import Tensor as Tensor
 from ..nn import Module
 from ..nn.modules.batchnorm import _BatchNorm
 from ._lr_base import LRScheduler, per_group

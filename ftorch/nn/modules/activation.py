@@ -5,8 +5,13 @@ from __future__ import annotations
 import warnings
 
 from ...eager.core import api as torch
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
+from ..init import constant_ as constant_
+from ..init import xavier_normal_ as xavier_normal_
+from ..init import xavier_uniform_ as xavier_uniform_
+from ..parameter import Parameter as Parameter
 from ._function import FunctionModule
 from .module import Module
 from .multihead import MultiheadAttention

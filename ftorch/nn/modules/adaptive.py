@@ -6,6 +6,7 @@ from collections import namedtuple
 from itertools import pairwise
 
 from ...eager.core import api as torch
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear

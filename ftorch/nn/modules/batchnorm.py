@@ -7,8 +7,10 @@ import ftorch
 from ...autograd import no_grad
 from ...eager.core import api as torch
 from ...eager.core import dtype as dtypes
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
+from ..parameter import Parameter as Parameter
 from ..parameter import UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -8,6 +8,7 @@ from ...autograd import no_grad
 from ...eager.tensor import Tensor
 from .. import functional as F
 from .. import init
+from ..parameter import Parameter as Parameter
 from ..parameter import UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .module import Module
 

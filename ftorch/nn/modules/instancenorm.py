@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from ._state import quoted
 from .batchnorm import _LazyNormBase, _NormBase, check_dims

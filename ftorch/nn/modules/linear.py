@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
+from ..parameter import Parameter as Parameter
 from ..parameter import UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .distance import PairwiseDistance
 from .linear import Linear

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numbers
 
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
+from ..parameter import Parameter as Parameter
 from ._function import FunctionModule
 from .module import Module
 from .utils import new_parameter

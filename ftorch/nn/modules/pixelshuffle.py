@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...eager.tensor import Tensor as Tensor
 from ._function import FunctionModule
+from .module import Module as Module
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 

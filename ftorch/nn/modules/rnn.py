@@ -7,7 +7,9 @@ import numbers
 import warnings
 
 from ...eager.core import api as torch
+from ...eager.tensor import Tensor as Tensor
 from .. import init
+from ..parameter import Parameter as Parameter
 from ..utils import rnn as _sequences
 from ..utils.rnn import PackedSequence
 from .module import Module

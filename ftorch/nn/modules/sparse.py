@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...autograd import no_grad
 from ...eager.core import api as torch
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter

@@ -6,8 +6,10 @@ import warnings
 
 from ...autograd import is_grad_enabled
 from ...eager.core import api as torch
+from ...eager.tensor import Tensor as Tensor
 from .. import functional as F
 from .. import init
+from ..init import xavier_uniform_ as xavier_uniform_
 from .activation import GELU, ReLU
 from .container import ModuleList
 from .dropout import Dropout
