@@ -435,6 +435,12 @@ def is_outside(group, name: str | None = None) -> bool:
     return outside
 
 
+def refuse_outside(group) -> None:
+    """Raises ValueError for a group that the calling process is not in."""
+    if is_outside(group):
+        raise ValueError("Invalid process group specified")
+
+
 def get_rank(group=None) -> int:
     """The calling process' rank in a group; -1 if it is not in it."""
     if is_outside(group):
@@ -449,7 +455,8 @@ def get_world_size(group=None) -> int:
 
 
 def get_backend(group=None) -> str:
-    """The name of a group's backend."""
+    """The name of a group's backend. Raises ValueError outside of it."""
+    refuse_outside(group)
     found = group_of(group)
     known = world().pg_map.get(found)
     if known is None:
@@ -458,7 +465,8 @@ def get_backend(group=None) -> str:
 
 
 def get_backend_config(group=None) -> str:
-    """The backends of a group by kind of device: ``cpu:gloo,cuda:gloo``."""
+    """The backends of a group by kind of device: ``cpu:gloo,cuda:gloo``. Raises ValueError outside of it."""
+    refuse_outside(group)
     return world().pg_backend_config[group_of(group)]
 
 

@@ -9,7 +9,7 @@ import pickle
 import ftorch as torch
 
 from ._collectives import all_gather, broadcast, gather, rank_in, scatter
-from ._groups import get_world_size, group_of, is_outside
+from ._groups import get_world_size, group_of, is_outside, refuse_outside
 from ._p2p import recv, send
 
 
@@ -114,9 +114,8 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
 
 def send_object_list(object_list: list, dst=None, group=None, device=None, group_dst=None,
                      use_batch: bool = False) -> None:
-    """Sends objects to another process."""
-    if is_outside(group, "send_object_list"):
-        return
+    """Sends objects to another process. Raises ValueError outside of the group."""
+    refuse_outside(group)
     data = [_object_to_tensor(o)[0] for o in object_list]
     send(torch.tensor([d.numel() for d in data], dtype=torch.int64), dst, group, group_dst=group_dst)
     send(torch.cat(data), dst, group, group_dst=group_dst)
@@ -124,9 +123,8 @@ def send_object_list(object_list: list, dst=None, group=None, device=None, group
 
 def recv_object_list(object_list: list, src=None, group=None, device=None, group_src=None,
                      use_batch: bool = False) -> int:
-    """Receives objects from another process; gives its rank."""
-    if is_outside(group, "recv_object_list"):
-        return -1
+    """Receives objects from another process; gives its rank. Raises ValueError outside of the group."""
+    refuse_outside(group)
     sizes = torch.zeros(len(object_list), dtype=torch.int64)
     rank = recv(sizes, src, group, group_src=group_src)
     lengths = sizes.tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._collectives import check_tensor, rank_in
-from ._groups import get_global_rank, group_of, is_outside
+from ._groups import get_global_rank, group_of, is_outside, refuse_outside
 from ._work import Work
 
 _SELF = (
@@ -24,7 +24,8 @@ def isend(tensor, dst=None, group=None, tag: int = 0, group_dst=None) -> Work | 
 
 
 def send(tensor, dst=None, group=None, tag: int = 0, group_dst=None) -> None:
-    """Sends a tensor to another process, whose `recv` has the same tag."""
+    """Sends a tensor to another process, whose `recv` has the same tag. Raises ValueError outside of the group."""
+    refuse_outside(group)
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()

@@ -30,6 +30,25 @@ def reductions(t, d, rank):
     return out, x
 
 
+def strangers(t, d, rank):
+    """What those do who are not in a group: most calls do nothing and warn, others are refused."""
+    group, x, found = d.new_group([0]), t.ones(2), []
+    if rank == 0:
+        return found
+    for call in (
+        lambda: d.send(x, 0, group=group), lambda: d.isend(x, 0, group=group), lambda: d.recv(x, 0, group=group),
+        lambda: d.all_reduce(x, group=group), lambda: d.broadcast(x, 0, group=group), lambda: d.barrier(group=group),
+        lambda: d.send_object_list([1], 0, group=group), lambda: d.recv_object_list([None], 0, group=group),
+        lambda: d.all_gather_object([None], 1, group=group), lambda: d.get_backend(group),
+        lambda: d.get_backend_config(group), lambda: (d.get_rank(group), d.get_world_size(group)),
+    ):
+        try:
+            found.append(repr(call()))
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
 def sizes(t, d, rank):
     out = []
     for n in (0, 1, 7, 10_000, 300_001):
@@ -325,8 +344,8 @@ def errors(t, d, rank):
 
 
 PROGRAMS = [
-    reductions, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles, objects,
-    messages, groups, coalesced, waiting, of_members, past_versions, shorter, warns, errors,
+    reductions, strangers, sizes, layouts, sparse, broadcasts, gathers, reduce_and_scatter, exchanges, handles,
+    objects, messages, groups, coalesced, waiting, of_members, past_versions, shorter, warns, errors,
 ]
 
 
@@ -376,3 +395,17 @@ def test_again(two):
 
 def test_mismatch(two):
     two.run(mismatched, libraries=("ftorch",))
+
+
+def means_of_complex(t, d, rank):
+    """Means over three of four, which round, part by part."""
+    group = d.new_group([0, 1, 2])
+    x = t.tensor([10, 1 / 3 + 7j, 1e-3 - 5j, 1j], dtype=t.complex128) if rank == 0 else t.zeros(4, dtype=t.complex128)
+    if rank < 3:
+        d.all_reduce(x, d.ReduceOp.AVG, group=group)
+        assert x[0] == 10 / 3, x.tolist()
+    return t.view_as_real(x)
+
+
+def test_means_of_complex_numbers(four):
+    four.run(means_of_complex)
