@@ -1,9 +1,13 @@
 """What PyTorch's modules import from each other is there in the same modules: programs import it from them."""
 
+import dataclasses
 import importlib
 import pkgutil
 
+import pytest
 import torch
+
+import ftorch
 
 # name: where it is defined
 _PLACES = {
@@ -22,6 +26,31 @@ def _is_missing(module, name, own):
     if getattr(module, name, None) is not expected:
         return False
     return getattr(own, name, None) is not getattr(importlib.import_module("ftorch" + at), name)
+
+
+@pytest.mark.parametrize(("module", "names"), [
+    ("nn.parallel.data_parallel", "gather parallel_apply replicate scatter_kwargs"),
+    ("utils.data.dataset", "Generator randperm"), ("utils.data.distributed", "Dataset"),
+    ("utils.data.dataloader", "ExceptionWrapper"),
+])
+def test_names_of_single_modules(module, names):
+    for t in ("torch", "ftorch"):
+        found = importlib.import_module(f"{t}.{module}")
+        assert all(hasattr(found, name) for name in names.split())
+
+
+def test_tensors_in_outputs():
+    @dataclasses.dataclass
+    class Output:
+        a: object
+        b: object
+
+    found = []
+    for t in (torch, ftorch):
+        x = [t.tensor(i) for i in range(5)]
+        tensors = t.nn.parallel.distributed._find_tensors([x[0], {"k": (x[1], 3), "l": [x[2]]}, Output(x[3], None), "s", x[4]])
+        found.append([int(tensor) for tensor in tensors])
+    assert found[0] == found[1] == [0, 1, 2, 3, 4]
 
 
 def test_modules_have_what_they_import():

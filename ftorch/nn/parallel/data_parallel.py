@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from ..modules.module import Module
+from .parallel_apply import parallel_apply as parallel_apply
+from .replicate import replicate as replicate
+from .scatter_gather import gather as gather
+from .scatter_gather import scatter_kwargs as scatter_kwargs
 
 
 class DataParallel(Module):

@@ -519,6 +519,19 @@ def _reached(output):
     return found
 
 
+def _find_tensors(obj):
+    """The tensors in lists, tuples, dicts and dataclasses, in their order: what a reducer is told of a forward's output."""
+    if isinstance(obj, torch.Tensor):
+        return [obj]
+    if isinstance(obj, dict):
+        obj = obj.values()
+    elif dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        obj = [getattr(obj, f.name) for f in dataclasses.fields(obj)]
+    elif not isinstance(obj, (list, tuple)):
+        return []
+    return [tensor for part in obj for tensor in _find_tensors(part)]
+
+
 def _dataclass_values(x):
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return [getattr(x, f.name) for f in dataclasses.fields(x)]

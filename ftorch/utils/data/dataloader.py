@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import ftorch as torch
 
+from ..._worker_errors import ExceptionWrapper as ExceptionWrapper
 from . import _utils
 from ._utils import datapipes as _datapipes
 from ._utils.collate import default_collate, default_convert

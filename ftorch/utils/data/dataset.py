@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import ftorch as torch
+from ftorch import Generator as Generator
+from ftorch import randperm as randperm
 
 __all__ = [
     "ChainDataset",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sized
 
 import ftorch as torch
 
+from .dataset import Dataset as Dataset
 from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]
