@@ -58,6 +58,19 @@ def test_einsums_of_several_operands_are_products_of_two(equation, ordered):
     torch.testing.assert_close(torch.tensor(ours[2]), torch.tensor(theirs[2]), rtol=2**-8, atol=0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk,kl->il"])
+def test_batched_einsums(equation, dtype):
+    def program(t):
+        operands = [t.ones(2, 2, dtype=getattr(t, dtype)) for _ in range(equation.count(",") + 1)]
+        with t.autocast("cpu"):
+            result = t.vmap(lambda x: t.einsum(equation, x, *operands[1:]))(t.ones(3, 2, 2, dtype=getattr(t, dtype)))
+        return str(result.dtype), result.tolist()
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", OPS)
 def test_result_dtypes_on_the_cpu(name, dtype):

@@ -163,6 +163,8 @@ def _cast_call(op, operands, static):
     device_type = "cpu" if first is None else first._ftorch_geometry.device.type
     if device_type not in modes.autocast:
         return False, None
+    if op.name == "einsum" and isinstance(operands[0], TensorBase):
+        return False, None  # a level's own form of it, whose operands are cast already
     if op.name == "einsum" and len(operands[0]) > 2:
         result = _by_pairs(op, operands[0], static)
         return result is not None, result
