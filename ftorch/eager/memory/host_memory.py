@@ -77,6 +77,8 @@ def _pages(place):
         return int(np.fromfile("/proc/self/statm", np.int64, 2, " ")[place]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
+    except SystemError as error:  # another thread's exception came in there, and NumPy went on with it
+        raise error.__cause__ or error from None
 
 
 _CHECKED_BYTES = 1 << 30  # what is smaller is not asked for in advance

@@ -118,3 +118,13 @@ def test_memory_stays_where_the_library_says_nothing():
     memory.give_back()
     memory.look()
     assert memory.given_back == 0
+
+
+def test_an_exception_that_numpy_goes_on_with(monkeypatch):
+    """It comes from another thread as NumPy opens a file, and NumPy calls more with it: Python makes a SystemError of it."""
+    def fromfile(*_):
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(host_memory.np, "fromfile", fromfile)
+    with pytest.raises(KeyboardInterrupt):
+        host_memory._resident()
