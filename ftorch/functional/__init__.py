@@ -4,6 +4,7 @@ The names of PyTorch's module ``torch.functional`` (``einsum``, ``stft``, ...) a
 """
 
 from ..eager.core import api as _api
+from ..eager.tensor import Tensor as Tensor
 from ..eager.transforms.eager_transforms import grad, grad_and_value, jacrev, vjp
 from ..eager.transforms.forward import jacfwd, jvp, linearize
 from ..eager.transforms.functional_call import functional_call, stack_module_state

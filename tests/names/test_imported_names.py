@@ -29,6 +29,7 @@ def _is_missing(module, name, own):
 
 
 @pytest.mark.parametrize(("module", "names"), [
+    ("functional", "Tensor"), ("nn.functional", "Tensor"),
     ("nn.parallel.data_parallel", "gather parallel_apply replicate scatter_kwargs"),
     ("utils.data.dataset", "Generator randperm"), ("utils.data.distributed", "Dataset"),
     ("utils.data.dataloader", "ExceptionWrapper"),
