@@ -199,6 +199,7 @@ def to_jax(where: device):
 
 forked = [False]
 """Whether this process was forked from one that had computed: XLA's threads are not there."""
+NOT_COMPUTED = "a value was not computed yet when the process was forked: compute it before, or use the 'spawn' start method"
 
 
 def _in_child():

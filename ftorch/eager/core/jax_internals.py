@@ -395,6 +395,7 @@ def compile_by(call, is_ours) -> None:
 class _Own(threading.local):
     without_cache = False
     key: str | None = None
+    awaited: Any = None  # by the thread: an array that a program is computing
 
 
 _own = _Own()
@@ -475,7 +476,10 @@ def _wait_for_backends(deadline):
 
 
 def _wait_for_results(deadline):
-    """Lets programs that are running beside Python end before a fork: their results would never be there in the child."""
+    """Lets programs that are running beside Python end before a fork: their results would never be there in the child. Where
+    a signal's handler forks, its thread may be waiting for one, and would wait for ever in the child."""
+    while _own.awaited is not None and not is_ready(_own.awaited):
+        time.sleep(1e-3)
     if is_started():
         for array in jax.live_arrays():
             while not is_ready(array) and time.monotonic() < deadline:
@@ -513,8 +517,22 @@ def on_host(array) -> np.ndarray:
     """An array of either kind, or a number, as NumPy's; waiting for JAX's can be interrupted, which `numpy.asarray` cannot."""
     if array.__class__ is np.ndarray:
         return array
-    wait = getattr(array, "block_until_ready", None)
-    return np.asarray(array if wait is None else wait())
+    if hasattr(array, "block_until_ready"):
+        wait_for(array)
+    return np.asarray(array)
+
+
+def wait_for(array) -> None:
+    """Waits until a program has computed an array of JAX's; handlers of signals run meanwhile.
+
+    Raises:
+        Exception: what the program failed with.
+    """
+    outer, _own.awaited = _own.awaited, array
+    try:
+        array.block_until_ready()
+    finally:
+        _own.awaited = outer
 
 
 forking.waits += [_wait_for_results, _wait_for_backends]

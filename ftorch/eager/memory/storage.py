@@ -141,8 +141,10 @@ class Storage:
         """
         array = self.value()
         if isinstance(array, Array):
+            if _device.forked[0] and not jax_internals.is_ready(array):
+                raise RuntimeError(_device.NOT_COMPUTED)
             try:
-                array.block_until_ready()
+                jax_internals.wait_for(array)
             except JaxRuntimeError as error:
                 raise translate_error(error) from None
         return array

@@ -43,8 +43,7 @@ def value_of(array):
         RuntimeError: if they were being computed in the parent when it was forked.
     """
     if isinstance(array, jax.Array) and not jax_internals.is_ready(array):
-        raise RuntimeError("a value was not computed yet when the process was forked: compute it before, or use the "
-                           "'spawn' start method")
+        raise RuntimeError(_device.NOT_COMPUTED)
     return np.asarray(array)
 
 

@@ -37,10 +37,10 @@ def applies(storage, g) -> bool:
 
 
 # The loops in C (``native/src/writes/writes.cpp``), as declarations name them: "fill", "set rows", "add at".
-_WAYS = {write.name.lower().replace("_", " "): int(write) for write in codes.Write}
+_KINDS = {write.name.lower().replace("_", " "): int(write) for write in codes.Write}
 
 
-def way_of(plan):
+def write_of(plan):
     """How an in-place call of a plan is done in memory.
 
     Returns:
@@ -48,22 +48,22 @@ def way_of(plan):
         see `elementwise_writes.program_for`; of "put" and "add at": (its number, the dimensions that have index tensors).
     """
     definition = plan.op.definition
-    way: tuple = 0, 0, None
+    write: tuple = 0, 0, None
     if definition.element is not None:
         constant = None if definition.element == "scalar" else definition.element
-        way = _WAYS["fill"], 0, constant
+        write = _KINDS["fill"], 0, constant
     elif plan.op.name == "copy" and plan.inputs[0].dtype is plan.inputs[1].dtype:
-        way = _WAYS["copy"], 0, None
+        write = _KINDS["copy"], 0, None
     elif definition.changes == "places":
-        way = _WAYS["add at" if plan.static[0] else "put"], tuple(
+        write = _KINDS["add at" if plan.static[0] else "put"], tuple(
             [dim for dim, place in enumerate(plan.structure.slots[1][1]) if place is not None]
         )
     elif definition.changes is not None:
-        way = _WAYS[definition.changes], plan.static[0], None
+        write = _KINDS[definition.changes], plan.static[0], None
     elif (found := elementwise_writes.program_for(plan)) is not None:
-        way = _WAYS["compute"], *found
-    plan.writes = way
-    return way
+        write = _KINDS["compute"], *found
+    plan.writes = write
+    return write
 
 
 def put(storage, g, offset, value):

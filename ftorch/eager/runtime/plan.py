@@ -40,7 +40,7 @@ class Plan:
         pinned: whether a compiled program is found by it.
         spent, runs: seconds in which the host tier ran it, and how often.
         host: the step on NumPy arrays, (arrays, numbers) -> tuple; False where there is none; None: not known yet.
-        writes: how an in-place call is done in memory (`inplace_writes.way_of`); None: not known yet.
+        writes: how an in-place call is done in memory (`inplace_writes.write_of`); None: not known yet.
         access: (`memory.view.Access`, whether it writes) of a read or write through strides.
         compiling: (function, its `background.Job`) while it is compiled beside.
         table, key: where it is kept (`remember`).

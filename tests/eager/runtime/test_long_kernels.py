@@ -12,6 +12,8 @@ import pytest
 
 import ftorch as torch
 from ftorch.eager import native
+from ftorch.eager.core import forking
+from ftorch.eager.runtime import host_tier
 
 pytestmark = [
     pytest.mark.skipif(native.module is None, reason="without kernels NumPy computes"),
@@ -233,7 +235,7 @@ def test_in_a_child():
     assert _exit_code(os.fork(), child) == 0
 
 
-def _exit_code(child, work=None):
+def _exit_code(child, work=None, patience=300):
     """The exit code of a process that `os.fork` made, which does a work."""
     if child == 0:
         code = 1
@@ -242,7 +244,7 @@ def _exit_code(child, work=None):
             code = 0
         finally:
             os._exit(code)
-    deadline = time.time() + 300
+    deadline = time.time() + patience
     while time.time() < deadline:
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
@@ -282,3 +284,27 @@ def test_a_handler_that_forks(at_alarm):
         if os.getpid() != parent:
             os._exit(code)
     assert children and [_exit_code(child) for child in children] == [0] * len(children)
+
+
+def test_a_handler_that_forks_while_a_program_is_awaited(at_alarm, monkeypatch):
+    """However long the program takes: in the child its thread would wait for what never comes."""
+    monkeypatch.setattr(host_tier, "ENABLED", False)
+    monkeypatch.setattr(forking, "PATIENCE", 0)
+    x, parent, children = _matrix(), os.getpid(), []
+    expected = _first((x @ x) @ x)
+
+    def fork(*_):
+        child = os.fork()
+        if child:
+            children.append(child)
+
+    at_alarm(fork)
+    y = (x @ x) @ x
+    code = 1
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        code = int(_first(y) != expected)
+    finally:
+        if os.getpid() != parent:
+            os._exit(code)
+    assert not code and [_exit_code(child, patience=60) for child in children] == [0]

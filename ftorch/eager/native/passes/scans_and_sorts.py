@@ -1,4 +1,4 @@
-"""Scans and sorts along lines: cumulative functions, sorting, the largest elements (``lines.cpp``)."""
+"""Scans and sorts along lines: cumulative functions, sorting, the largest elements (``scans_and_sorts.cpp``)."""
 
 from __future__ import annotations
 

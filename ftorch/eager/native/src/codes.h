@@ -12,10 +12,10 @@
   use(PLUS) use(MINUS) use(TIMES) use(OVER) use(GREATER) use(LESS) use(NEGATIVE) use(ABSOLUTE) use(SIGN) use(SQUARE) \
   use(ROOT) use(CHOICE)
 
-// Cumulative functions (lines.cpp).
+// Cumulative functions (scans_and_sorts.cpp).
 #define SCANS(use) use(SUM) use(PRODUCT) use(MAXIMUM) use(MINIMUM) use(LOG_SUM)
 
-// Which elements are looked for: that of a rank, the first ones in any order, or sorted (lines.cpp).
+// Which elements are looked for: that of a rank, the first ones in any order, or sorted (scans_and_sorts.cpp).
 #define SELECTIONS(use) use(RANKED) use(TOP) use(SORTED_TOP)
 
 struct Half { uint16_t bits; };   // float16

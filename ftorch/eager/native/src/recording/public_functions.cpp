@@ -1,6 +1,6 @@
 // Public functions and methods as Python's own builtins are: `torch.add` is a builtin function, which does not bind as a class's
 // attribute, `torch.Tensor.add` a method descriptor. Each has a function in Python that takes any call. In front of it stand
-// the *ways* that calls go: what a call with arguments of some types and keywords of some names comes to - an op with operands
+// the *cache entries* of its calls: what a call with arguments of some types and keywords of some names comes to - an op with operands
 // and static arguments - which Python found out when such a call came first (`ftorch/eager/bindings/inline_caches.py`).
 #include <array>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace recording {
 namespace {
 
-constexpr int MOST_FUNCTIONS = 3072, MOST_ARGUMENTS = MOST, MOST_WAYS = 24;
+constexpr int MOST_FUNCTIONS = 3072, MOST_ARGUMENTS = MOST, MOST_ENTRIES = 24;
 constexpr Py_ssize_t FEW = 8;  // elements of a list whose types are looked at, as in inline_caches.py
 
 enum Kind { CALLS(ENUMERATOR) };
@@ -23,7 +23,7 @@ struct Source {
   PyObject* constant;
 };
 
-struct Way {
+struct CacheEntry {
   Kind kind;
   Py_ssize_t positional, given;  // arguments by position, and all
   PyObject *names, *types;       // of keywords, or null; of all arguments
@@ -39,13 +39,13 @@ struct Function {
   bool is_method;
   Getter getter = NONE;
   int count = 0;
-  Way* ways[MOST_WAYS];
+  CacheEntry* entries[MOST_ENTRIES];
 };
 
 Function* functions[MOST_FUNCTIONS];
 int made = 0;
 PyObject *ordinary = nullptr, *call_view, *call_out;  // the set of classes whose values no override is asked for; functions
-PyObject* any_tensor;  // the class that stands in ways for those that have a say
+PyObject* any_tensor;  // the class that stands in entries for those that have a say
 
 bool has_type(PyObject* value, PyObject* wanted) {
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
@@ -72,21 +72,21 @@ bool are_same(PyObject* names, PyObject* wanted) {
   return true;
 }
 
-// The way of a call that came before, or null. The frontmost are those that come most.
-Way* find_way(Function& f, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
+// The cache entry of a call that came before, or null. The frontmost are those that come most.
+CacheEntry* find_entry(Function& f, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
   for (int w = 0; w < f.count; w++) {
-    Way* way = f.ways[w];
-    if (way->positional != positional || !are_same(names, way->names)) continue;
+    CacheEntry* entry = f.entries[w];
+    if (entry->positional != positional || !are_same(names, entry->names)) continue;
     bool fits = true;
-    for (Py_ssize_t i = 0; fits && i < way->given; i++) fits = has_type(given[i], PyTuple_GET_ITEM(way->types, i));
+    for (Py_ssize_t i = 0; fits && i < entry->given; i++) fits = has_type(given[i], PyTuple_GET_ITEM(entry->types, i));
     if (!fits) continue;
-    if (w) std::swap(f.ways[w], f.ways[w - 1]);
-    return way;
+    if (w) std::swap(f.entries[w], f.entries[w - 1]);
+    return entry;
   }
   return nullptr;
 }
 
-// The static arguments of a way (a new reference). Lists of numbers are tuples there.
+// The static arguments of an entry (a new reference). Lists of numbers are tuples there.
 PyObject* value_of(const Source& source, PyObject* const* given) {
   if (source.constant) return Py_NewRef(source.constant);
   if (source.count >= 0) return tuple_of(given + source.first, source.count);
@@ -94,11 +94,11 @@ PyObject* value_of(const Source& source, PyObject* const* given) {
   return PyList_CheckExact(value) ? PyList_AsTuple(value) : Py_NewRef(value);
 }
 
-PyObject* fixed_of(const Way& way, PyObject* const* given) {
-  if (way.constant) return Py_NewRef(way.constant);
-  PyObject* all = PyTuple_New(way.fixed_count);
-  for (int i = 0; all && i < way.fixed_count; i++) {
-    PyObject* value = value_of(way.fixed[i], given);
+PyObject* fixed_of(const CacheEntry& entry, PyObject* const* given) {
+  if (entry.constant) return Py_NewRef(entry.constant);
+  PyObject* all = PyTuple_New(entry.fixed_count);
+  for (int i = 0; all && i < entry.fixed_count; i++) {
+    PyObject* value = value_of(entry.fixed[i], given);
     if (value) PyTuple_SET_ITEM(all, i, value);
     else Py_CLEAR(all);
   }
@@ -121,36 +121,36 @@ PyObject* make_view(PyObject* definition, PyObject* x, PyObject* fixed) {
   return PyObject_CallFunctionObjArgs(call_view, definition, x, fixed, nullptr);
 }
 
-PyObject* follow(const Way& way, PyObject* const* given) {
+PyObject* follow(const CacheEntry& entry, PyObject* const* given) {
   PyObject *values[MOST_ARGUMENTS], *tuples[MOST_ARGUMENTS];
   int owned = 0;
   bool fine = true;
-  for (int i = 0; fine && i < way.operand_count; i++) {
-    const Source& source = way.operands[i];
+  for (int i = 0; fine && i < entry.operand_count; i++) {
+    const Source& source = entry.operands[i];
     if (source.constant) values[i] = source.constant;
     else if (source.count < 0) values[i] = given[source.first];
     else if ((fine = (values[i] = tuple_of(given + source.first, source.count)) != nullptr)) tuples[owned++] = values[i];
   }
-  Held fixed(fine ? fixed_of(way, given) : nullptr);
-  const bool to_out = way.kind == OUT;
-  Held all(fixed && to_out ? tuple_of(values, way.operand_count - 1) : nullptr);
+  Held fixed(fine ? fixed_of(entry, given) : nullptr);
+  const bool to_out = entry.kind == OUT;
+  Held all(fixed && to_out ? tuple_of(values, entry.operand_count - 1) : nullptr);
   PyObject* result = !fixed || (to_out && !all) ? nullptr
-                     : to_out ? PyObject_CallFunctionObjArgs(call_out, way.what, all.object, fixed.object, values[way.operand_count - 1], nullptr)
-                     : way.kind == VIEW ? make_view(way.what, values[0], fixed.object)
-                                        : call_op(way.what, values, way.operand_count, fixed.object, way.kind == INPLACE);
+                     : to_out ? PyObject_CallFunctionObjArgs(call_out, entry.what, all.object, fixed.object, values[entry.operand_count - 1], nullptr)
+                     : entry.kind == VIEW ? make_view(entry.what, values[0], fixed.object)
+                                        : call_op(entry.what, values, entry.operand_count, fixed.object, entry.kind == INPLACE);
   for (int i = 0; i < owned; i++) Py_DECREF(tuples[i]);
   return result;
 }
 
 // What the class of the arguments' tensors that has a say answers; null without an error where several have, or none.
-PyObject* ask(const Way& way, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
+PyObject* ask(const CacheEntry& entry, PyObject* const* given, Py_ssize_t positional, PyObject* names) {
   PyTypeObject* found = nullptr;
   const auto is_another = [&](PyObject* value) {
     if (!has_say(Py_TYPE(value))) return false;
     if (!found) found = Py_TYPE(value);
     return found != Py_TYPE(value);
   };
-  for (Py_ssize_t i = 0; i < way.given; i++) {
+  for (Py_ssize_t i = 0; i < entry.given; i++) {
     if (is_another(given[i])) return nullptr;
     if (PyList_CheckExact(given[i]) || PyTuple_CheckExact(given[i]))
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(given[i]); j++)
@@ -159,7 +159,7 @@ PyObject* ask(const Way& way, PyObject* const* given, Py_ssize_t positional, PyO
   Held arguments(found ? tuple_of(given, positional) : nullptr), keywords(arguments ? PyDict_New() : nullptr);
   for (Py_ssize_t i = 0; keywords && names && i < PyTuple_GET_SIZE(names); i++)
     if (PyDict_SetItem(keywords.object, PyTuple_GET_ITEM(names, i), given[positional + i]) < 0) return nullptr;
-  return keywords ? PyObject_CallFunctionObjArgs(way.what, reinterpret_cast<PyObject*>(found), arguments.object, keywords.object, nullptr)
+  return keywords ? PyObject_CallFunctionObjArgs(entry.what, reinterpret_cast<PyObject*>(found), arguments.object, keywords.object, nullptr)
                   : nullptr;
 }
 
@@ -205,36 +205,36 @@ bool read_sources(PyObject* all, Source* into, int& count, Py_ssize_t given) {
   return true;
 }
 
-// Asks Python for the way of a call that comes for the first time. 1: it is known now; 0: it will not be; -1 with an error.
+// Asks Python for the entry of a call that comes for the first time. 1: it is known now; 0: it will not be; -1 with an error.
 int learn(Function& f, PyObject* const* given, Py_ssize_t positional, Py_ssize_t count, PyObject* names) {
   Held arguments(tuple_of(given, count)), none(names ? nullptr : PyTuple_New(0));
   if (!arguments || (!names && !none)) return -1;
   Held found(PyObject_CallFunctionObjArgs(f.learn, arguments.object, names ? names : none.object, f.slow, nullptr));
   if (!found) return -1;
-  if (found.object == Py_None || f.count == MOST_WAYS) return 0;  // another thread may have learned meanwhile
+  if (found.object == Py_None || f.count == MOST_ENTRIES) return 0;  // another thread may have learned meanwhile
   int kind;
   PyObject *types, *what, *operands, *fixed;
   if (!PyArg_ParseTuple(found.object, "iO!OOO", &kind, &PyTuple_Type, &types, &what, &operands, &fixed)) return -1;
-  Way* way = new Way{static_cast<Kind>(kind), positional, count, names, types, what};
-  if (PyTuple_GET_SIZE(types) != count || !read_sources(operands, way->operands, way->operand_count, count) ||
-      !read_sources(fixed, way->fixed, way->fixed_count, count)) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "no way of a call");
-    delete way;
+  CacheEntry* entry = new CacheEntry{static_cast<Kind>(kind), positional, count, names, types, what};
+  if (PyTuple_GET_SIZE(types) != count || !read_sources(operands, entry->operands, entry->operand_count, count) ||
+      !read_sources(fixed, entry->fixed, entry->fixed_count, count)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "no entry for a call");
+    delete entry;
     return -1;
   }
   bool constant = true;
-  for (int i = 0; i < way->fixed_count; i++) constant = constant && way->fixed[i].constant;
+  for (int i = 0; i < entry->fixed_count; i++) constant = constant && entry->fixed[i].constant;
   if (constant) {
-    way->constant = fixed_of(*way, given);
-    if (!way->constant) {
-      delete way;
+    entry->constant = fixed_of(*entry, given);
+    if (!entry->constant) {
+      delete entry;
       return -1;
     }
   }
   Py_XINCREF(names);
   Py_INCREF(types);
   Py_INCREF(what);
-  f.ways[f.count++] = way;
+  f.entries[f.count++] = entry;
   return 1;
 }
 
@@ -306,17 +306,17 @@ PyObject* enter(Function& f, PyObject* self, PyObject* const* arguments, Py_ssiz
   }
   if (count <= MOST_ARGUMENTS && is_simple() && ordinary) {
     if (f.learn) {
-      Way* way = find_way(f, given, positional, names);
-      if (!way && f.count < MOST_WAYS && are_ordinary(given, count, true)) {
+      CacheEntry* entry = find_entry(f, given, positional, names);
+      if (!entry && f.count < MOST_ENTRIES && are_ordinary(given, count, true)) {
         int learned = learn(f, given, positional, count, names);
         if (learned < 0) return nullptr;
-        if (learned) way = find_way(f, given, positional, names);
+        if (learned) entry = find_entry(f, given, positional, names);
       }
-      if (way && way->kind == ASK) {
-        PyObject* answer = ask(*way, given, positional, names);
+      if (entry && entry->kind == ASK) {
+        PyObject* answer = ask(*entry, given, positional, names);
         if (answer || PyErr_Occurred()) return answer;
-      } else if (way && way->kind != SLOW) {
-        return follow(*way, given);
+      } else if (entry && entry->kind != SLOW) {
+        return follow(*entry, given);
       }
     } else if (f.composition && are_ordinary(given, count, false)) {
       return compose(f, given, positional, names);

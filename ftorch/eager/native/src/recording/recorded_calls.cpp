@@ -279,12 +279,12 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
     Py_INCREF(target);
     return target;
   }
-  PyObject *geometry = at(target, TENSOR_GEOMETRY), *way = nullptr;
+  PyObject *geometry = at(target, TENSOR_GEOMETRY), *write = nullptr;
   bool whole = geometry == at(storage, STORAGE_ROOT);
-  if (!whole && (overlaps_itself(geometry) || !(way = known_write(target)))) return nullptr;
+  if (!whole && (overlaps_itself(geometry) || !(write = known_write(target)))) return nullptr;
   Py_INCREF(found);
-  Py_XINCREF(way);
-  Held plan(found), writing(way), trace(current_trace());
+  Py_XINCREF(write);
+  Held plan(found), writing(write), trace(current_trace());
   if (!trace || !check(found, values, count, operands)) return nullptr;
   Storages storages;
   if (!storages.take(operands, trace.object)) return nullptr;
@@ -292,7 +292,7 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
   if (whole) {
     if (!record(trace.object, step)) return nullptr;
   } else {  // what is refused from here on leaves a value that nobody wants
-    PyObject *to = PyTuple_GET_ITEM(way, 0), *starts = PyTuple_GET_ITEM(way, 1);
+    PyObject *to = PyTuple_GET_ITEM(write, 0), *starts = PyTuple_GET_ITEM(write, 1);
     Held value(new_storage(PyTuple_GET_ITEM(at(found, PLAN_GEOMETRIES), 0), trace.object));
     step.results = &value.object;
     step.writes = false;
@@ -382,7 +382,7 @@ PyObject* configure(PyObject*, PyObject* arguments) {
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
                         &known.short_traces, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
-                        &known.op_named, &known.way_of, &known.part_of, &known.executor, &known.most_steps, &known.large,
+                        &known.op_named, &known.write_of, &known.part_of, &known.executor, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;
   Py_INCREF(arguments);  // for good, with all that is in it
   if (!configure_slots(classes)) return nullptr;

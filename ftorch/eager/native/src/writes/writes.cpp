@@ -12,13 +12,13 @@
 namespace recording {
 namespace {
 
-enum Way { WRITES(ENUMERATOR) };
+enum WriteKind { WRITES(ENUMERATOR) };
 
-// `way`: one of those that write by an index.
-int change_now(int way, int dim, PyObject* target, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
-  const bool fills = way == FILL_ROWS || way == FILL_ELEMENTS;
-  if (given != (fills ? 2 : 3) || scalars > (fills || way == ADD_ROWS)) return 0;
-  if (way == ADD_ROWS && scalars && !is_number(numbers[0], 1)) return 0;
+// `kind`: one of those that write by an index.
+int change_now(int kind, int dim, PyObject* target, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
+  const bool fills = kind == FILL_ROWS || kind == FILL_ELEMENTS;
+  if (given != (fills ? 2 : 3) || scalars > (fills || kind == ADD_ROWS)) return 0;
+  if (kind == ADD_ROWS && scalars && !is_number(numbers[0], 1)) return 0;
   PyObject* storage = at(target, TENSOR_STORAGE);
   Source index, source;
   int found = index.read(tensors[1], storage);
@@ -31,8 +31,8 @@ int change_now(int way, int dim, PyObject* target, PyObject* const* tensors, int
   if (!find(array, target, to) || places.count() > MOST_ELEMENTS) return 0;
   if (dim < 0) dim += to.rank;
   if (dim < 0 || dim >= to.rank || PyTypeNum_ISBOOL(places.type) || !PyTypeNum_ISSIGNED(places.type) || places.item != 8) return 0;
-  const bool rows = way == SET_ROWS || way == ADD_ROWS || way == FILL_ROWS;
-  const bool adds = way == ADD_ROWS || way == ADD_ELEMENTS;
+  const bool rows = kind == SET_ROWS || kind == ADD_ROWS || kind == FILL_ROWS;
+  const bool adds = kind == ADD_ROWS || kind == ADD_ELEMENTS;
   if (adds && !regions::adds(to.type)) return 0;
   char element[16];
   if (fills) {
@@ -57,7 +57,7 @@ int change_now(int way, int dim, PyObject* target, PyObject* const* tensors, int
   // The version first: no memory may be missing once something is written.
   PyObject* version = PyLong_FromLongLong(PyLong_AsLongLong(at(storage, STORAGE_VERSION)) + 1);
   if (!version) return -1;
-  const bool done = rows ? regions::change_rows(to, dim, places, source.region, change, way == FILL_ROWS)
+  const bool done = rows ? regions::change_rows(to, dim, places, source.region, change, kind == FILL_ROWS)
                          : regions::change_elements(to, dim, places, source.region, change);
   if (done) {
     replace(storage, STORAGE_VERSION, version);
@@ -171,11 +171,11 @@ bool is_written_at_once(PyObject* storage) {
 int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
   PyObject *target = tensors[0], *storage = at(target, TENSOR_STORAGE), *geometry = at(target, TENSOR_GEOMETRY);
   if (!may_write(storage) || !lie_simply(geometry, at(storage, STORAGE_ROOT)) || overlaps_itself(geometry)) return 0;
-  Held way(at(plan, PLAN_WRITES));  // (number, dimension, what it is filled with); of COMPUTE: (number, program, sources)
-  if (way.object == Py_None) way.object = PyObject_CallOneArg(known.way_of, plan);
-  else Py_XINCREF(way.object);
-  if (!way) return -1;
-  const int kind = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(way.object, 0)));
+  Held write(at(plan, PLAN_WRITES));  // (number, dimension, what it is filled with); of COMPUTE: (number, program, sources)
+  if (write.object == Py_None) write.object = PyObject_CallOneArg(known.write_of, plan);
+  else Py_XINCREF(write.object);
+  if (!write) return -1;
+  const int kind = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(write.object, 0)));
   if (kind == NO_WRITE) return 0;
   if (kind == COMPUTE && (geometry == at(storage, STORAGE_ROOT) || at(plan, PLAN_CHECKS) != Py_None)) return 0;  // recorded
   int found = settle(storage);
@@ -183,7 +183,7 @@ int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* con
   PyObject *shape = at(geometry, GEOMETRY_SHAPE), *stride = at(geometry, GEOMETRY_STRIDE);
   const npy_intp offset = PyLong_AsSsize_t(at(target, TENSOR_OFFSET));
   if (kind == FILL) {
-    PyObject* constant = PyTuple_GET_ITEM(way.object, 2);
+    PyObject* constant = PyTuple_GET_ITEM(write.object, 2);
     if (given != 1 || (constant == Py_None && scalars != 1)) return 0;
     return fill_now(storage, shape, stride, offset, constant == Py_None ? numbers[0] : constant);
   }
@@ -194,9 +194,9 @@ int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* con
     return found < 1 ? found : copy_now(storage, shape, stride, offset, source);
   }
   if (kind == COMPUTE)
-    return compute_now(PyTuple_GET_ITEM(way.object, 1), PyTuple_GET_ITEM(way.object, 2), target, tensors, given, numbers, scalars);
+    return compute_now(PyTuple_GET_ITEM(write.object, 1), PyTuple_GET_ITEM(write.object, 2), target, tensors, given, numbers, scalars);
   if (kind == PUT || kind == ADD_AT) {  // the dimensions that have indices in the place of one
-    PyObject* listed = PyTuple_GET_ITEM(way.object, 1);
+    PyObject* listed = PyTuple_GET_ITEM(write.object, 1);
     const int count = static_cast<int>(PyTuple_GET_SIZE(listed));
     int dims[regions::MOST_DIMENSIONS];
     if (scalars || given != count + 2 || count > regions::MOST_DIMENSIONS) return 0;
@@ -204,7 +204,7 @@ int write_now(PyObject* plan, PyObject* const* tensors, int given, PyObject* con
     if (!count || dims[count - 1] >= PyTuple_GET_SIZE(shape)) return 0;
     return put_now(storage, shape, stride, offset, tensors + 1, dims, count, tensors[count + 1], kind == ADD_AT);
   }
-  return change_now(kind, static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(way.object, 1))), target, tensors, given, numbers, scalars);
+  return change_now(kind, static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(write.object, 1))), target, tensors, given, numbers, scalars);
 }
 
 }  // namespace recording
