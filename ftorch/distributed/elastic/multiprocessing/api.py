@@ -392,7 +392,7 @@ class MultiprocessContext(PContext):
             code = context.processes[rank].exitcode
             logger.exception(
                 "failed (exitcode: %s) local_rank: %s (pid: %s) of fn: %s (start_method: %s)",
-                code, rank, error.pid, self.entrypoint.__qualname__, self.start_method,
+                code, rank, error.error_pid, self.entrypoint.__qualname__, self.start_method,
             )
             self.close()
             failure = ProcessFailure(rank, error.pid, code, self.error_files[rank])
