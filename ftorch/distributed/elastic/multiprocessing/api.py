@@ -395,7 +395,7 @@ class MultiprocessContext(PContext):
                 code, rank, error.error_pid, self.entrypoint.__qualname__, self.start_method,
             )
             self.close()
-            failure = ProcessFailure(rank, error.pid, code, self.error_files[rank])
+            failure = ProcessFailure(rank, error.error_pid, code, self.error_files[rank])
             return RunProcsResult(failures={rank: failure}, stdouts=self.stdouts, stderrs=self.stderrs)
         self.close()
         return RunProcsResult(return_values=self._return_values, stdouts=self.stdouts, stderrs=self.stderrs)
