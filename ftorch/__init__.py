@@ -312,6 +312,15 @@ _ELSEWHERE = {
         ("set_anomaly_enabled", "is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "autograd.anomaly_mode"
     ),
     **dict.fromkeys(("quantized_gru", "quantized_lstm"), "_quantized._recurrent"),
+    **dict.fromkeys(
+        (
+            "fbgemm_linear_fp16_weight", "fbgemm_linear_fp16_weight_fp32_activation", "fbgemm_linear_int8_weight",
+            "fbgemm_linear_int8_weight_fp32_activation", "fbgemm_linear_quantize_weight", "fbgemm_pack_gemm_matrix_fp16",
+            "fbgemm_pack_quantized_matrix", "quantized_gru_cell", "quantized_lstm_cell", "quantized_rnn_relu_cell",
+            "quantized_rnn_tanh_cell",
+        ),
+        "_quantized._fbgemm",
+    ),
     **dict.fromkeys(tuple(f"quantized_max_pool{n}d" for n in (1, 2, 3)), "_quantized._pooling"),
     "quantized_batch_norm": "_quantized._normalization",
     **dict.fromkeys(("_pack_padded_sequence", "_pad_packed_sequence"), "nn.utils.rnn"),

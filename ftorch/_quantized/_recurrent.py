@@ -45,16 +45,18 @@ def make_cell_fp16(w_ih, w_hh):
     return CellParamsBase(w_ih, w_hh)
 
 
-def _lstm_step(gates, c):
+def lstm_step(gates, c):
+    """(h, c) after one step, from the sums of both products."""
     i, f, g, o = gates.chunk(4, -1)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
-def _gru_step(of_input, of_state, h):
+def gru_step(of_input, of_state, h):
+    """h after one step, from both products."""
     ri, zi, ni = of_input.chunk(3, -1)
     rh, zh, nh = of_state.chunk(3, -1)
-    r, z = torch.sigmoid(ri + rh), torch.sigmoid(zi + zh)
+    r, z = torch.sigmoid(rh + ri), torch.sigmoid(zh + zi)
     n = torch.tanh(ni + nh * r)
     return (h - n) * z + n
 
@@ -62,12 +64,12 @@ def _gru_step(of_input, of_state, h):
 def lstm_cell(input, hx, w_ih, w_hh, bias_ih=None, bias_hh=None):
     """One step of an LSTM."""
     h, c = hx
-    return _lstm_step(linear_dynamic(input, w_ih, True) + linear_dynamic(h, w_hh, True), c)
+    return lstm_step(linear_dynamic(input, w_ih, True) + linear_dynamic(h, w_hh, True), c)
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a GRU."""
-    return _gru_step(linear_dynamic(input, w_ih, True), linear_dynamic(hx, w_hh, True), hx)
+    return gru_step(linear_dynamic(input, w_ih, True), linear_dynamic(hx, w_hh, True), hx)
 
 
 def rnn_cell(activation):
@@ -94,11 +96,11 @@ def _layer(x, cell, state, step):
 
 
 def _steps_lstm(projected, cell, state):
-    return _lstm_step(cell.of_state(state[0]) + projected, state[1])
+    return lstm_step(cell.of_state(state[0]) + projected, state[1])
 
 
 def _steps_gru(projected, cell, state):
-    return (_gru_step(projected, cell.of_state(state[0]), state[0]),)
+    return (gru_step(projected, cell.of_state(state[0]), state[0]),)
 
 
 def _stacked(x, states, params, num_layers, dropout, train, bidirectional, step):
