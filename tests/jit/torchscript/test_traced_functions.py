@@ -1,4 +1,4 @@
-"""Traces of ``autograd.Function``: the call is left to Python, with its own backward."""
+"""Traces of what has to do with gradients: `autograd.Function`, left to Python with its own backward, and branches on them."""
 
 import io
 
@@ -114,3 +114,136 @@ def test_compiled_functions_are_called_with_dictionaries(name):
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs
+
+
+def _asks_for_gradients(t):
+    """Functions that do something else where gradients are recorded, as a user's do."""
+
+    class Layers(t.nn.Module):
+        def __init__(self, is_frozen):
+            super().__init__()
+            self.first, self.second = t.nn.Linear(2, 2), t.nn.Linear(2, 2)
+            with t.no_grad():
+                for p in self.parameters():
+                    p.copy_(t.linspace(-1, 1, p.numel()).reshape(p.shape))
+            self.first.requires_grad_(not is_frozen)
+
+        def forward(self, x):
+            y = self.first(x)
+            y = y + 1 if y.requires_grad else y - 1
+            return self.second(y) if self.first.weight.requires_grad else y / 2
+
+    def required(x):
+        y = x * 2
+        return y + 1 if y.requires_grad else y - 1
+
+    def leaf(x):
+        y = x.detach().requires_grad_()
+        z = y * 3
+        return (z + 1 if z.is_leaf else z - 1) * (2 if y.is_leaf else 3)
+
+    def node(x):
+        y = t.relu(x)
+        return y + 1 if y.grad_fn is None else y.clone() - 1
+
+    def mode(x):
+        with t.no_grad():
+            y = x * 3
+            y = y + 1 if t.is_grad_enabled() or y.requires_grad else y - 1
+        return y * x if t.is_grad_enabled() else y / x
+
+    def enabled(x):
+        with t.enable_grad():
+            y = t.sin(x)
+            return y + 1 if y.requires_grad else y - 1
+
+    def written(x):
+        y = x * 1
+        y[0].mul_(3)
+        y = y + 1 if y.requires_grad else y - 1
+        z = (y * 1).detach_()
+        return z * 2 if z.requires_grad else z / 2
+
+    return {"required": required, "leaf": leaf, "node": node, "mode": mode, "enabled": enabled, "written": written,
+            "layers": Layers(False), "frozen": Layers(True)}
+
+
+@pytest.mark.parametrize("name", ["required", "leaf", "node", "mode", "enabled", "written", "layers", "frozen"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_a_function_that_asks_for_gradients_is_traced_as_it_is_called(name, requires_grad, is_enabled):
+    def look(t):
+        f = _asks_for_gradients(t)[name]
+        with t.set_grad_enabled(is_enabled):
+            traced = t.jit.trace(f, t.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=requires_grad), check_trace=False)
+        x = t.tensor([[0.3, -1.0], [2.5, -3.0]], requires_grad=True)
+        out = traced(x)
+        kinds = [n.kind() for n in traced.inlined_graph.nodes() if n.kind().startswith("aten::")]
+        if out.requires_grad:
+            out.sum().backward()
+        leaves = [x, *(f.parameters() if isinstance(f, t.nn.Module) else ())]
+        return kinds, out.detach().numpy().round(4).tolist(), out.requires_grad, [
+            None if p.grad is None else p.grad.numpy().round(4).tolist() for p in leaves]
+
+    assert look(LIBRARIES[1]) == look(LIBRARIES[0])
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch: that results differ, too
+@pytest.mark.parametrize("name", ["required", "node", "mode"])
+def test_checks_of_traces_run_without_gradients(name):
+    def look(t):
+        x = t.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
+        with pytest.raises(t.jit.TracingCheckError, match="Graphs differed"):
+            t.jit.trace(_asks_for_gradients(t)[name], x)
+        with t.no_grad():
+            return t.jit.trace(_asks_for_gradients(t)[name], x)(x).tolist()
+
+    assert look(LIBRARIES[1]) == look(LIBRARIES[0])
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch: that it asks for a number of elements
+def test_a_backward_pass_in_a_trace_leaves_the_program_as_it_is():
+    def look(t):
+        def f(x):
+            y = x * 2
+            y.register_hook(lambda g: g * 3)
+            y.sum().backward()
+            return y + 1
+
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        traced = t.jit.trace(f, x, check_trace=False)
+        return traced(t.tensor([3.0, 4.0])).tolist(), x.grad.tolist()
+
+    assert look(LIBRARIES[1]) == look(LIBRARIES[0])
+
+
+def _retained(t, x):
+    y = x * 2
+    y.retain_grad()
+    (y * y).sum().backward()
+    return y.grad * 1
+
+
+def _accumulated(t, x):
+    (x * x).sum().backward()
+    return x.grad * 2
+
+
+def _accumulated_in(t, x):
+    t.autograd.backward((x * x).sum(), inputs=[x])
+    return x.grad
+
+
+@pytest.mark.parametrize("function", [
+    _retained, _accumulated, _accumulated_in,
+    lambda t, x: t.autograd.grad((x * x).sum(), x)[0],
+    lambda t, x: t.autograd.grad((x * x).sum(), x, create_graph=True)[0] * 2,
+    lambda t, x: t.autograd.grad(x * x, x, t.eye(2), is_grads_batched=True)[0] + 1,
+    lambda t, x: t.autograd.functional.jacobian(lambda y: y * y, x),
+])
+def test_gradients_of_the_example_are_no_constants_of_a_program(function):
+    t = next(t for t in LIBRARIES if t.__name__ == "ftorch")
+    x = t.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="gradients of a backward pass cannot be part of a traced program"):
+        t.jit.trace(lambda x: function(t, x), x, check_trace=False)
+    assert t.autograd.grad((x * x).sum(), x)[0].tolist() == [2.0, 2.0]  # as ever, after the trace

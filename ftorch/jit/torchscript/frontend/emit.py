@@ -145,6 +145,11 @@ class Emitter:
                 return names.of[a]
             if a.kind == "constant":
                 return self.constant(a)
+            if a.kind == "gradient":
+                raise RuntimeError(
+                    "The gradients of a backward pass cannot be part of a traced program, which would hold those of the "
+                    "example. Write them with other operations, or use torch.autograd.grad in a script."
+                )
             if a.kind == "attribute":
                 return access("self", a.path[len(frame.path) :])
             raise AssertionError(f"no name for {a}")

@@ -15,6 +15,7 @@ from ..deprecations import warn_switch
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.registered import compiling, keep_function
+from ..tracing.gradients import backward_passes
 from ..tracing.recorder import Recorder
 from ..tracing.records import Statement, TracedInt, TracerWarning, Value, flat
 from .emit import Emitter, emit_function, emit_module
@@ -278,7 +279,7 @@ def _record(unit, root, func, name, inputs, strict, counts):
         kind, alias = _enter(recorder, key, value, unpacking)
         parameters.append((key, kind))
         arguments.append(alias)
-    with recorder, no_grad():
+    with recorder, backward_passes(recorder):
         result = func(*arguments)
     output = _output(recorder, result, strict)
     emitter = Emitter(unit, counts)
@@ -416,7 +417,7 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
         if isinstance(given, TensorBase) or not (given and isinstance(given[0], tuple) and isinstance(given[0][0], str)):
             given = _inputs(func, given, None)
         unit = CompilationUnitData()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), no_grad():
             warnings.simplefilter("ignore")
             name = traced.name if isinstance(traced, ScriptFunction) else "forward"
             again, _, random = _record(unit, root, func, name if name.isidentifier() else "forward",

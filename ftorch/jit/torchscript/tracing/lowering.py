@@ -212,7 +212,7 @@ for _name in ("contiguous", "clone"):
     for _kind in ("method", "", "any"):
         _RULES[_kind, _name] = _unary_format(_name)
 _RULES["method", "detach"] = _RULES["any", "detach"] = lambda x: ("detach", [x], {})
-_RULES["method", "detach_"] = _RULES["any", "detach_"] = lambda x: ("detach_", [x], {})
+_RULES["method", "detach_"] = _RULES["any", "detach_"] = lambda x: ("detach", [x], {})  # as PyTorch notes it
 
 
 # --- shapes --------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Value:
     """A value of the program: the result of a statement, an input, an attribute or a constant."""
 
     hint: str
-    kind: str = "result"  # "result", "input", "attribute", "constant"
+    kind: str = "result"  # "result", "input", "attribute", "constant", "gradient" (of a backward pass in the trace)
     type: str = "Tensor"
     path: tuple[str, ...] = ()
     object: object = None
