@@ -48,8 +48,6 @@ def _found(m, call, backends):
 ], ids=" ".join)
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_that_no_allowed_kernel_takes(name, backends):
-    if name == "integers" and "MATH" in backends:
-        return  # refused by what computes them
     assert _found(ft, CALLS[name], backends) == _found(pt, CALLS[name], backends)
 
 
@@ -61,3 +59,55 @@ def test_the_choice_itself_is_refused_with_its_reasons():
             warnings.simplefilter("always")
             ft._fused_sdp_choice(x, x, x, dropout_p=0.5)
     assert [str(w.message) for w in said][1:] == ["Both fused kernels do not support non-zero dropout."]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(2, 4), (1, 2, 4), (3, 2, 2, 4), (0, 2, 4), (3, 0, 4), (2, 0)])
+@pytest.mark.parametrize("given", ["nothing", "bool", "float", "order", "dropout"])
+def test_integers_are_refused_by_what_multiplies_them(dtype, shape, given):
+    def outcome(m):
+        q = m.ones(shape, dtype=getattr(m, dtype))
+        mask = m.ones(shape[-2], shape[-2], dtype=m.bool)
+        more = {"nothing": {}, "bool": {"attn_mask": mask}, "float": {"attn_mask": mask.float()}, "order": {"is_causal": True},
+                "dropout": {"dropout_p": 0.5}}[given]
+        try:
+            out = m.nn.functional.scaled_dot_product_attention(q, q, q, **more)
+        except RuntimeError as error:
+            return str(error)
+        return tuple(out.shape), str(out.dtype).split(".")[1], out.tolist()
+
+    assert outcome(ft) == outcome(pt)
+
+
+@pytest.mark.parametrize("shape, refused", [
+    ((1, 1, 2, 4), ("EFFICIENT_ATTENTION",)), ((2, 4), ("EFFICIENT_ATTENTION", "FLASH_ATTENTION")),
+])
+def test_compiled_functions_ask_again_where_other_kernels_are_allowed(shape, refused):
+    x = ft.randn(*shape)
+    attend = ft.compile(lambda q: ft.nn.functional.scaled_dot_product_attention(q, q, q))
+    for _ in range(4):
+        wanted = attend(x)
+    for name in ("EFFICIENT_ATTENTION", "MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"):
+        for _ in range(3):
+            backend = getattr(ft.nn.attention.SDPBackend, name)
+            with ft.nn.attention.sdpa_kernel(backend), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if name in refused:
+                    with pytest.raises(RuntimeError, match="No viable backend|No available kernel"):
+                        attend(x)
+                else:
+                    assert ft.equal(attend(x), wanted)
+    assert ft.equal(attend(x), wanted)
+
+
+@pytest.mark.parametrize("m", [pt, ft])
+def test_compiled_functions_read_what_is_allowed(m):
+    m._dynamo.reset()
+    more = {"backend": "eager"} if m is pt else {}
+    step = m.compile(lambda x: x + 1 if m.backends.cuda.math_sdp_enabled() else x - 1, **more)
+    x = m.ones(1)
+    found = [step(x).item() for _ in range(3)]
+    with m.nn.attention.sdpa_kernel(m.nn.attention.SDPBackend.FLASH_ATTENTION):
+        found += [step(x).item() for _ in range(3)]
+    found += [step(x).item()]
+    assert found == [2, 2, 2, 0, 0, 0, 2]

@@ -12,6 +12,7 @@ from typing import Any
 from ...eager.core import device as _device
 from ...eager.core import dtype as _dtype
 from ...eager.dispatch import autocast
+from ...eager.functions.nn import attention_choice
 from ...eager.tensor import Tensor, TensorBase, modes
 from .argument_parts import is_movable
 from .data_objects import Stand
@@ -74,6 +75,7 @@ def modes_key():
     return (
         modes.grad, modes.inference, stack[-1] if stack else _device.default, _dtype.default,
         on and (on, tuple(autocast.state.dtypes.items()), autocast.state.cache_enabled),
+        tuple(attention_choice.allowed.values()),  # by which calls of attention are refused
     )
 
 

@@ -38,8 +38,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if not attention_choice.allowed["math"] and attention_choice.is_asked(query, key, value):
         attention_choice.chosen(query, key, value, attn_mask, dropout_p, enable_gqa)
+    if not query.dtype.is_floating_point and not query.is_nested and _is_empty(query, key, value):
+        dtype = dtypes.int64 if query.dtype is dtypes.bool else query.dtype
+        return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     factor = None
-    if dropout_p > 0.0:
+    if dropout_p > 0.0 and query.is_floating_point():
         if dropout_p > 1.0:
             raise RuntimeError(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p:g}"
@@ -47,6 +50,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         factor = _dropout_factor(query, key, dropout_p, enable_gqa)
     return torch._scaled_dot_product_attention(
         query, key, value, attn_mask, factor, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+def _is_empty(query, key, value):
+    """Whether there is nothing to multiply, for which PyTorch takes any dtype."""
+    lead = query.shape[:-2]
+    return (
+        query.dtype == key.dtype == value.dtype and query.dim() >= 2 and lead == key.shape[:-2] == value.shape[:-2]
+        and (0 in query.shape[:-1] or 0 in value.shape)
     )
 
 

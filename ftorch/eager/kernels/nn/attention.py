@@ -16,7 +16,8 @@ from .._common import broadcast_shapes, dtype_name, is_complex, is_floating, opm
 from .._primitives import primitive
 
 _CPP = {"Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
-        "Long": "long int", "Int": "int", "Bool": "bool"}
+        "Long": "long int", "Int": "int", "Short": "short int", "Char": "signed char", "Byte": "unsigned char", "Bool": "bool"}
+_OF_SIZE = {"Long": "int64_t", "Int": "int", "Short": "int16_t", "Char": "int8_t", "Byte": "uint8_t"}
 
 
 def _cpp_name(x):
@@ -47,9 +48,7 @@ def _check(query, key, value, attn_mask, enable_gqa):
             f"\"softmax_lastdim_kernel_impl\" not implemented for '{dtype_name(query.dtype)}'"
         )
     if not is_floating(query):
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: float != {_cpp_name(query)}"
-        )
+        _refuse_integers(query, attn_mask)
     if enable_gqa and any(query.shape[-3] % x.shape[-3] for x in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
     if not enable_gqa:
@@ -58,6 +57,16 @@ def _check(query, key, value, attn_mask, enable_gqa):
     batch = math.prod(query.shape[:-2])
     _check_inner(query.shape[-2:], key.shape[-2:][::-1], query.ndim, batch)
     _check_inner((query.shape[-2], key.shape[-2]), value.shape[-2:], query.ndim, batch)
+
+
+def _refuse_integers(query, attn_mask):
+    """What fails of the formula: a mask's infinity, or the product of scaled queries, which are floating, with the keys."""
+    name = dtype_name(query.dtype)
+    if attn_mask is not None and attn_mask.dtype == jnp.bool_ and name in _OF_SIZE:
+        raise RuntimeError(f"value cannot be converted to type {_OF_SIZE[name]} without overflow")
+    if query.ndim == 2:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: float != {_cpp_name(query)}")
+    raise RuntimeError(f"expected scalar type Float but found {name}")
 
 
 def _check_batches(a, b):
