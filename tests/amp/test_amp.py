@@ -270,3 +270,28 @@ def test_gradients_of_sparse_embeddings_are_unscaled():
         return embedding.weight.grad.to_dense().tolist()
 
     assert program(ftorch) == program(torch)
+
+
+def test_einsum_of_more_dimensions_than_letters():
+    def program(t):
+        letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        equation = ",".join([letters[:20], letters[20:40], letters[40:] + "..."])
+        with t.autocast("cpu", dtype=t.bfloat16):
+            result = t.einsum(equation, t.ones([1] * 20), t.ones([1] * 20), t.ones([1] * 12 + [2]))
+        return result.flatten().tolist(), str(result.dtype).rpartition(".")[2]
+
+    assert program(ftorch) == program(torch)
+
+
+def test_einsum_of_more_operands_than_terms_without_a_path():
+    def program(t):
+        a = t.ones(2, 2)
+        enabled, t.backends.opt_einsum.enabled = t.backends.opt_einsum.enabled, False
+        try:
+            with t.autocast("cpu", dtype=t.bfloat16), pytest.raises(RuntimeError, match="more operands") as raised:
+                t.einsum("ij,jk->ik", a, a, a)
+        finally:
+            t.backends.opt_einsum.enabled = enabled
+        return str(raised.value)
+
+    assert program(ftorch) == program(torch)

@@ -111,3 +111,10 @@ def test_compiled_functions_read_what_is_allowed(m):
         found += [step(x).item() for _ in range(3)]
     found += [step(x).item()]
     assert found == [2, 2, 2, 0, 0, 0, 2]
+
+
+def test_the_formula_alone_takes_no_mask_beside_the_order():
+    for m in (pt, ft):
+        q = m.ones(1, 2, 4, 8)
+        with m.nn.attention.sdpa_kernel(m.nn.attention.SDPBackend.MATH), pytest.raises(RuntimeError, match="is_causal=True"):
+            m.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=m.zeros(4, 4), is_causal=True)

@@ -245,3 +245,15 @@ def test_times_as_text():
 
     gives_same(program)
     assert gives_same(lambda t: t.utils.throughput_benchmark.format_time(1, 2))[0][0] == "AssertionError"
+
+
+def test_tensors_of_inference_mode_with_views_are_swapped():
+    def program(t):
+        with t.inference_mode():
+            a = t.ones(2)
+            view = a[:1]
+        count, b = a._use_count(), t.zeros(3)
+        t.utils.swap_tensors(a, b)
+        return count, a.tolist(), b.tolist(), view.tolist()
+
+    assert gives_same(program)[0][0] == 1

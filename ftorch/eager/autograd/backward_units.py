@@ -33,7 +33,6 @@ class Unit:
             return []
         return [slot for slot, taken in self.gradients if taken > first]
 
-
     def put_back(self, storage) -> None:
         """Lets leaves have the gradients that they had before one that has failed."""
         for reference, before in reversed(self.earlier):

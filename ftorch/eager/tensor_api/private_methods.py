@@ -88,8 +88,8 @@ def _neg_view(self):
 def _use_count(self):
     meta = self._ftorch_meta
     count = 1 + (meta is not None and meta.accumulator is not None and meta.accumulator() is not None)
-    if sys.getrefcount(self._ftorch_storage) <= ATTRIBUTE:
-        return count  # a view would hold the memory, too
+    if self.is_inference() or sys.getrefcount(self._ftorch_storage) <= ATTRIBUTE:
+        return count  # a view of a tensor of inference mode does not know it; another would hold the memory, too
     return count + sum(isinstance(o, TensorBase) and o._base is self for o in gc.get_referrers(self))
 
 

@@ -33,8 +33,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    if is_causal and attn_mask is not None and not query.is_nested and not _takes_both(query, key, value, attn_mask,
-                                                                                       dropout_p, enable_gqa):
+    only_formula = attention_choice.allowed["math"] and not attention_choice.allowed["flash"]
+    if is_causal and attn_mask is not None and not query.is_nested and (
+        only_formula or not _takes_both(query, key, value, attn_mask, dropout_p, enable_gqa)
+    ):
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if not attention_choice.allowed["math"] and attention_choice.is_asked(query, key, value):
         attention_choice.chosen(query, key, value, attn_mask, dropout_p, enable_gqa)

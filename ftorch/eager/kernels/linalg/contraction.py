@@ -300,9 +300,11 @@ def pair_steps(equation, shapes, path):
 
     Returns:
         A list of (equation, places of its operands, which are taken out; the result goes to the end), or None for an
-        equation that is refused.
+        equation that is refused, or has more labels than there are letters.
     """
     inputs, output = _parse(equation)
+    if len(inputs) != len(shapes):
+        return None
     most = max(len(shape) - len(own) + 1 if _ELLIPSIS in own else 0 for own, shape in zip(inputs, shapes, strict=True))
     inputs = [_expand_ellipsis(own, len(shape) - len(own) + 1) for own, shape in zip(inputs, shapes, strict=True)]
     every = [label for own in inputs for label in own]
@@ -310,6 +312,8 @@ def pair_steps(equation, shapes, path):
         output = sorted(label for label in set(every) if label < 0 or every.count(label) == 1)
     else:
         output = _expand_ellipsis(output, most)
+    if len(set(every)) > len(_LETTERS):
+        return None
     free = (c for c in reversed(_LETTERS) if _LETTERS.index(c) not in every)
     names = {label: _LETTERS[label] if label >= 0 else next(free) for label in dict.fromkeys(every)}
     if any(len(own) != len(shape) for own, shape in zip(inputs, shapes, strict=True)) or not set(output) <= set(every):
