@@ -67,7 +67,7 @@ def quantize_per_tensor_dynamic(input, dtype, reduce_range):
     if dtype is _dtype.float16:
         return input.to(dtype)
     reduce_range = bool(reduce_range) and _reduces_range()
-    low, high = (float(v) for v in torch.aminmax(input))
+    low, high = (float(v) for v in torch.aminmax(input.detach()))
     bounds = q.LIMITS[dtype]
     if reduce_range:
         bounds = (bounds[0] // 2, bounds[1] // 2)
