@@ -6,8 +6,11 @@ such a tensor, files and other processes have the weights, too.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
+from ..eager.bindings.publishing import function
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.core.user_warnings import warn_once, warn_user
@@ -16,6 +19,8 @@ from ._creation import choose_parameters, observed_range
 from ._layers import dynamically_quantized
 from ._recurrent import gru_step, lstm_step
 from ._tensor import integers
+
+_public = functools.partial(function, path=".")
 
 _HEAD = 24  # bytes: eight that say what follows, and two sizes
 _MARKS = {_dtype.int8: b"fbgemm8\0", _dtype.float16: b"fbgemm16"}
@@ -55,6 +60,7 @@ def _unpacked(packed, dtype):
     return packed[_HEAD:].clone().view(dtype).reshape(sizes)  # a copy starts where wide numbers may
 
 
+@_public
 def fbgemm_linear_quantize_weight(input):
     """A matrix as int8, for `fbgemm_linear_int8_weight`.
 
@@ -82,6 +88,7 @@ def fbgemm_linear_quantize_weight(input):
     return levels, sums, scale, zero_point
 
 
+@_public
 def fbgemm_pack_quantized_matrix(input, K=None, N=None):
     """An int8 matrix of weights as the bytes that `fbgemm_linear_int8_weight` takes.
 
@@ -96,6 +103,7 @@ def fbgemm_pack_quantized_matrix(input, K=None, N=None):
     return _packed(input if K is None else input.reshape(N, K))
 
 
+@_public
 def fbgemm_linear_int8_weight_fp32_activation(input, weight, packed, col_offsets, weight_scale, weight_zero_point, bias):
     """A linear layer of int8 weights, whose input is quantized to bytes by its own range. Nothing of it has a gradient.
 
@@ -121,6 +129,7 @@ def fbgemm_linear_int8_weight_fp32_activation(input, weight, packed, col_offsets
     return _int8(input, weight, packed, col_offsets, weight_scale, weight_zero_point, bias)
 
 
+@_public
 def fbgemm_linear_int8_weight(input, weight, packed, col_offsets, weight_scale, weight_zero_point, bias):
     """`fbgemm_linear_int8_weight_fp32_activation` by its older name."""
     _tensor(bias, "fbgemm_linear_int8_weight", "bias", 7)
@@ -144,6 +153,7 @@ def _int8(input, weight, packed, col_offsets, weight_scale, weight_zero_point, b
     return q.fused(total, factor, bias.detach())
 
 
+@_public
 def fbgemm_pack_gemm_matrix_fp16(input):
     """A matrix as the bytes that `fbgemm_linear_fp16_weight` takes: half precision, where larger numbers become its largest.
 
@@ -161,6 +171,7 @@ def fbgemm_pack_gemm_matrix_fp16(input):
     return _packed(weight.clamp(-_LARGEST, _LARGEST).to(_dtype.float16))
 
 
+@_public
 def fbgemm_linear_fp16_weight_fp32_activation(input, packed_weight, bias, output=None):
     """A linear layer of weights of half precision. Nothing of it has a gradient.
 
@@ -182,6 +193,7 @@ def fbgemm_linear_fp16_weight_fp32_activation(input, packed_weight, bias, output
     return _fp16(input, packed_weight, bias, output)
 
 
+@_public
 def fbgemm_linear_fp16_weight(input, packed_weight, bias, output=None):
     """`fbgemm_linear_fp16_weight_fp32_activation` by its older name, with a bias."""
     _tensor(bias, "fbgemm_linear_fp16_weight", "bias", 3)
@@ -212,6 +224,7 @@ def _gates(input, h, weights):
             fbgemm_linear_int8_weight(h, w_hh, packed_hh, sums_hh, scale_hh, zero_point_hh, b_hh))
 
 
+@_public
 def quantized_lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
                         scale_hh, zero_point_ih, zero_point_hh):
     """One step of an LSTM of int8 weights.
@@ -233,6 +246,7 @@ def quantized_lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh,
     return lstm_step(of_state + of_input, hx[1])
 
 
+@_public
 def quantized_gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
                        scale_hh, zero_point_ih, zero_point_hh):
     """One step of a GRU of int8 weights: h. See `quantized_lstm_cell`; here three times the hidden size."""
@@ -241,6 +255,7 @@ def quantized_gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, 
         zero_point_hh)), hx)
 
 
+@_public
 def quantized_rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
                             scale_hh, zero_point_ih, zero_point_hh):
     """One step of an Elman cell of int8 weights with `relu`: h. See `quantized_lstm_cell`; here the hidden size once."""
@@ -250,6 +265,7 @@ def quantized_rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed
     return torch.relu(of_state + of_input)
 
 
+@_public
 def quantized_rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
                             scale_hh, zero_point_ih, zero_point_hh):
     """One step of an Elman cell of int8 weights with `tanh`: h. See `quantized_lstm_cell`; here the hidden size once."""
