@@ -17,7 +17,7 @@ OF_INSTANCES = {
     "transposed", "_flat_weights", "_flat_weights_names", "_df", "_dist_chi2", "_param",
     "concentration_reciprocal", "param_shape", "active", "_lazy_allowed", "_new", "_log_normalizer",
 }
-SKIPPED = {"Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "Generator", "Variable"}
+SKIPPED = {"Tensor", "Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer", "Generator", "Variable"}
 
 
 def names(cls):
