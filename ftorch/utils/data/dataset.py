@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import ftorch as torch
-from ftorch import Generator as Generator
-from ftorch import randperm as randperm
 
 __all__ = [
     "ChainDataset",
@@ -27,6 +25,13 @@ __all__ = [
     "TensorDataset",
     "random_split",
 ]
+
+
+def __getattr__(name):
+    """What PyTorch's module imports; workers whose items are arrays of NumPy's do not load the engine for it."""
+    if name in ("Generator", "randperm"):
+        return getattr(torch, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 _T_co = TypeVar("_T_co", covariant=True)
 
