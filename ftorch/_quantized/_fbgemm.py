@@ -255,21 +255,18 @@ def quantized_gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, 
         zero_point_hh)), hx)
 
 
-@_public
-def quantized_rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
-                            scale_hh, zero_point_ih, zero_point_hh):
-    """One step of an Elman cell of int8 weights with `relu`: h. See `quantized_lstm_cell`; here the hidden size once."""
-    of_input, of_state = _gates(input, hx, (
-        w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih, scale_hh, zero_point_ih,
-        zero_point_hh))
-    return torch.relu(of_state + of_input)
+def _elman_cell(name, activate):
+    def cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih, scale_hh,
+             zero_point_ih, zero_point_hh):
+        """One step of an Elman cell of int8 weights: h. See `quantized_lstm_cell`; here the hidden size once."""
+        of_input, of_state = _gates(input, hx, (
+            w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih, scale_hh, zero_point_ih,
+            zero_point_hh))
+        return activate(of_state + of_input)
+
+    cell.__name__ = cell.__qualname__ = name
+    return _public(cell)
 
 
-@_public
-def quantized_rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih,
-                            scale_hh, zero_point_ih, zero_point_hh):
-    """One step of an Elman cell of int8 weights with `tanh`: h. See `quantized_lstm_cell`; here the hidden size once."""
-    of_input, of_state = _gates(input, hx, (
-        w_ih, w_hh, b_ih, b_hh, packed_ih, packed_hh, col_offsets_ih, col_offsets_hh, scale_ih, scale_hh, zero_point_ih,
-        zero_point_hh))
-    return torch.tanh(of_state + of_input)
+quantized_rnn_relu_cell = _elman_cell("quantized_rnn_relu_cell", lambda x: torch.relu(x))
+quantized_rnn_tanh_cell = _elman_cell("quantized_rnn_tanh_cell", lambda x: torch.tanh(x))

@@ -56,6 +56,8 @@ def begin(outputs) -> None:
     for trace in (threads.cpu, *threads.others.values()):
         if not trace.captures:
             roots = [storage.slot for storage in storages if storage.trace is trace]
+            if not trace.steps:  # whatever was recorded has run
+                trace.replaced.pop(UNITS, None)
             if roots or trace is threads.cpu:
                 trace.replaced.setdefault(UNITS, []).append(Unit(len(trace.owners), roots))
 

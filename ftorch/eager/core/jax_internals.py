@@ -138,18 +138,23 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, RecursionError) and _KEY is not None and str(error).startswith("Recursively calling")
 
 
+def call_again(function, *args, **kwargs):
+    """Calls a function that changes nothing before it calls a jitted one; `apart` once more where JAX is busy with that."""
+    try:
+        return function(*args, **kwargs)
+    except RecursionError as error:
+        if not is_busy(error):
+            raise
+    with apart():
+        return function(*args, **kwargs)
+
+
 def called_again(function: F) -> F:
-    """``function``, which changes nothing before it calls a jitted one, called `apart` once more where JAX is busy."""
+    """``function``, called by `call_again`."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        try:
-            return function(*args, **kwargs)
-        except RecursionError as error:
-            if not is_busy(error):
-                raise
-        with apart():
-            return function(*args, **kwargs)
+        return call_again(function, *args, **kwargs)
 
     return call  # type: ignore[return-value]
 

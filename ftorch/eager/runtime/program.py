@@ -289,7 +289,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
             program.moves_much = device is _device.CPU and sum([a.nbytes for a in inputs]) > _LARGE_INPUTS
             given = donation.prepare(compiled.function, kept, given, (arguments, numbers), device)
         if may_fail:
-            results = jax_internals.called_again(compiled.function)(kept, given, arguments, numbers)
+            results = jax_internals.call_again(compiled.function, kept, given, arguments, numbers)
             finished += (compiled.order, jax.block_until_ready(results))
             return
         operands = (kept,), (given,), (arguments,), (numbers,)

@@ -15,6 +15,8 @@ import pytest
 import ftorch as torch
 from ftorch.eager.runtime import background, host_tier, program, short_traces, trace_programs
 from ftorch.eager.runtime.plan import Plan
+from ftorch.eager.runtime.trace import UNITS
+from ftorch.eager.runtime.trace import threads as trace_of_thread
 from ftorch.jit.capture import lowering
 
 
@@ -415,3 +417,13 @@ def test_programs_that_jax_is_busy_with_are_called_again(monkeypatch):
     x = torch.ones(3, 17, 5, dtype=torch.float64)
     assert ((x * 3) + x).sum().item() == 1020
     assert calls == [0, 1]
+
+
+def test_backwards_of_which_nothing_is_recorded_leave_nothing():
+    layer, x = torch.nn.Linear(4, 4, device="meta"), torch.ones(3, 4, device="meta")
+    torch.ones(3).add(1).sum().item()  # so that what other tests recorded has run
+    kept = []
+    for _ in range(5):
+        layer(x).sum().backward()
+        kept.append(len(trace_of_thread.cpu.replaced.get(UNITS, ())))
+    assert max(kept) <= 1
