@@ -56,7 +56,7 @@ class RuleOptimizer(Optimizer):
 
     Attributes:
         rule: the update rule.
-        reads: what PyTorch's step reads of a group, and of a state (with a point), in its order; a star: a pair.
+        reads: what PyTorch's step reads of a group, and of a state (with a dot before), in its order; a star: a pair.
         late_defaults: options that groups saved by older versions do not have.
     """
 

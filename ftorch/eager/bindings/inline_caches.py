@@ -1,12 +1,12 @@
 """Inline caches: what a call with arguments of some types and keywords of some names comes to.
 
-Public functions in C (``native/src/recording/public_functions.cpp``) ask here once for each, and follow it from then on without
-Python. A way is ``(kind, types, what, operands, static)``: the kind of call; the arguments' types, where a list or tuple is
+Public functions in C (``native/src/recording/public_functions.cpp``) ask here once for each, and keep the answer. A cache entry
+is ``(kind, types, what, operands, static)``: the kind of call; the arguments' types, where a list or tuple is
 ``(type, *types of elements)``; the op or the view's definition; and for each operand and static argument where it comes
 from: the number of an argument, ``(first, count)`` for a tuple of several, or ``(constant,)``.
 
-Where a class of tensors has a say (``__torch_function__``), the way is to ask it, with the arguments as they were written: no
-stack has to be looked through for the call.
+Where a class of tensors has a say (``__torch_function__``), the entry says to ask it, with the arguments as they were written:
+no stack has to be looked through for the call.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _with_say(values) -> set:
 
 
 def _ask(args, function, is_operator=False):
-    """The way of a call that a class answers.
+    """The cache entry of a call that a class answers.
 
     Args:
         function: the one in Python, which overrides know.
@@ -60,12 +60,12 @@ def _ask(args, function, is_operator=False):
 
 
 def slow(args):
-    """The way through Python."""
+    """The cache entry of a call that goes through Python."""
     return SLOW, types_of(args), None, (), ()
 
 
 def learner(name, bounds, form):
-    """What finds the ways of a function of some overloads; where there is one it raises PyTorch's errors.
+    """What finds the cache entries of a function of some overloads; where there is one it raises PyTorch's errors.
 
     Args:
         bounds: the `signatures.Bound` of each, in the order in which they are tried.

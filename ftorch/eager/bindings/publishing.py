@@ -50,7 +50,7 @@ def function(slow, path: str, learn=None, composition=None, explain=None):
     Args:
         slow: takes any call.
         path: the namespace that it is found in: ".", "linalg", "nn.functional".
-        learn: says which ways calls go, or the number of a getter (`ways`).
+        learn: finds the cache entry of a call (`inline_caches`), or is the number of a getter.
         composition: what ``slow`` comes to where nobody takes calls over.
         explain: called with (error, composition, args, kwargs) once that has failed.
     """
