@@ -187,7 +187,7 @@ def _div(saved, grad, index):
     return product_reversed(saved["self"] / saved["other"] / saved["other"], lambda: grad.neg())
 
 
-@rule("pow")
+@rule("pow _pow_static")
 def _pow(saved, grad, index):
     if not saved.has_tensor("exponent"):
         exponent = saved["exponent"]

@@ -21,6 +21,7 @@ from ..eager.core.device import get_default_device
 from ..eager.core.formats import preserve_format
 from ..eager.core.registry import OPS, OpDef
 from ..eager.dispatch import overrides
+from ..eager.dispatch.levels import Wrapped
 from ..eager.tensor import DISPATCHING, Tensor, TensorBase, modes
 from ..eager.tensor_api.index_masks import with_masks
 from . import composite_arguments, composition, gradients
@@ -63,6 +64,7 @@ def install() -> None:
 
 def see_gradients():
     """Lets backward passes make ATen's calls where somebody sees them."""
+    _op.hooks.sees = _sees
     _op.hooks.view_gradient = view_gradient
     _op.hooks.first_gradient = _first_gradient
     _op.hooks.gradient = _gradient
@@ -127,13 +129,18 @@ def _subclasses(tensors) -> list:
     return found
 
 
+def _is_transformed(values) -> bool:
+    """Whether a transform's tensor is among some values: modes see the calls below it."""
+    return any(isinstance(v, Wrapped) and not v._ftorch_level.is_graph for v in values)
+
+
 def run(func, tensors, args, kwargs):
     """(True, what the innermost mode, or else a subclass, makes of a call), or (False, None).
 
     Raises:
         TypeError: if all of them decline.
     """
-    if state.off:
+    if state.off or (modes.levels and _is_transformed(tensors)):
         return False, None
     found = _subclasses(tensors)
     stack = state.stack
@@ -509,6 +516,8 @@ def _is_split_by_users(name, args):
 def _composite(function, values, args, kwargs):
     """A composite's result; leaves among them are handed to modes and subclasses."""
     name = function.__name__
+    if name in _WHOLE and _is_transformed(values):
+        return function(*args, **kwargs)  # the calls below the transform are seen
     if name in _WHOLE and not state.stack and _is_split_by_users(name, args):
         result = _whole(name, args, kwargs)
         if result is not None:

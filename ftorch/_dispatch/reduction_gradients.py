@@ -198,6 +198,34 @@ def _product_gradient(grad, other, g, is_first):
     return grad.mm(other.t()) if is_first else other.t().mm(grad)
 
 
+@rule("matmul")
+def _matmul(saved, grad, index):
+    x, y = saved.plan.inputs
+    other = saved.tensor(1 - index)
+    if x.ndim == y.ndim == 1:
+        return grad * other
+    if y.ndim == 1:
+        return grad.unsqueeze(-1) * other if index == 0 else _rows(other).t().mv(grad.reshape(-1))
+    if x.ndim == 1:
+        return other.matmul(grad.unsqueeze(-1)).squeeze(-1) if index == 0 else other.unsqueeze(-1) * grad.unsqueeze(-2)
+    if index == 0:
+        return grad.matmul(other.transpose(-2, -1))
+    return _rows(other).t().mm(_rows(grad)) if y.ndim == 2 else other.transpose(-2, -1).matmul(grad)
+
+
+@rule("linear")
+def _linear(saved, grad, index):
+    if saved.plan.inputs[saved.place("weight")].ndim != 2:
+        raise Missing
+    if index == saved.place("input"):
+        return grad.matmul(saved["weight"])
+    return _rows(grad).t().mm(_rows(saved["input"])) if index == saved.place("weight") else grad
+
+
+def _rows(x):
+    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+
+
 @rule("addmm")
 def _addmm(saved, grad, index):
     if len(saved.plan.inputs) != 3 or any(n != 1 for n in saved.numbers):

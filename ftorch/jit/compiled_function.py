@@ -141,6 +141,11 @@ class Compiled:
             local.depth or modes.levels or modes.function_modes or modes.saved_hooks
             or modes.anomaly or config.disable or stance.name == "force_eager"
         ):
+            if any(hasattr(mode, "_ftorch_traces") for mode in modes.function_modes):
+                raise RuntimeError(
+                    "Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is not supported at "
+                    "the moment."
+                )
             return self.function(*args, **kwargs)
         if not kwargs and all(type(a) is Tensor for a in args):
             leaves, spec = args, len(args)

@@ -30,6 +30,7 @@ class Hooks:
         dispatch, dispatch_inplace, dispatch_view: take over calls while levels, modes or hooks are active (levels).
         autocast: ``(op, operands, static) -> Handled``: casts the operands.
         gradient: ``(op, operands) -> gradients or None``: what a derived op gives, by calls that are seen.
+        sees: ``(operands) -> bool``: whether somebody sees ATen's calls on some operands.
         lifted: ``(tensor)``: `torch.tensor` made a tensor of numbers, for whoever sees calls.
         override, override_view: take over calls whose operands are of foreign classes (``__torch_function__``).
         override_out: ``(operands, outs) -> Handled``: the same for calls with ``out=``, whose class has a say, too.
@@ -94,6 +95,7 @@ class Hooks:
         "record_host",
         "record_inplace",
         "resized",
+        "sees",
         "sparse",
         "static_for_out",
         "subclass",
@@ -139,6 +141,7 @@ class Hooks:
     record_host: Callable[..., Any] | None
     record_inplace: Callable[..., Any] | None
     resized: Callable[..., Any] | None
+    sees: Callable[[Any], Any] | None
     profiler: Callable[[], Any] | None
     quantized: Callable[[], Any] | None
     sparse: Callable[[], Any] | None

@@ -28,6 +28,7 @@ from ..dispatch.levels import (
 )
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..tensor import TensorBase, extras, modes
+from .batched_views import of_examples
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
 _ITEM = (
@@ -152,7 +153,7 @@ class BatchLevel(Level):
     def call(self, op, operands, static):
         if op.host:
             return self._host(op, operands, static)
-        if any([level.sees_aten for level in modes.levels]):
+        if _op.hooks.sees is not None and _op.hooks.sees(operands):
             found = self._seen(op, operands, static)
             if found is not None:
                 return found
@@ -331,9 +332,12 @@ class BatchLevel(Level):
             lowered = view_call(definition, inner, static)
             out_dim = None
         else:
+            lowered = None
             if definition.full_name in _ELEMENTWISE_VIEWS:
                 lowered = view_call(definition, self.in_front(x), static)
-            else:
+            elif _op.hooks.sees is not None and _op.hooks.sees((x,)):
+                lowered = of_examples(definition, self.in_front(x), g.ndim, static, size)
+            if lowered is None:
                 lowered = _strided_below(inner, bdim, size, stride, offset, result[3:])
             out_dim = 0
         example = geometry(Size(size), lowered._ftorch_geometry.dtype, g.device, tuple(stride))

@@ -215,35 +215,3 @@ def test_a_backward_pass_in_a_trace_leaves_the_program_as_it_is():
         return traced(t.tensor([3.0, 4.0])).tolist(), x.grad.tolist()
 
     assert look(LIBRARIES[1]) == look(LIBRARIES[0])
-
-
-def _retained(t, x):
-    y = x * 2
-    y.retain_grad()
-    (y * y).sum().backward()
-    return y.grad * 1
-
-
-def _accumulated(t, x):
-    (x * x).sum().backward()
-    return x.grad * 2
-
-
-def _accumulated_in(t, x):
-    t.autograd.backward((x * x).sum(), inputs=[x])
-    return x.grad
-
-
-@pytest.mark.parametrize("function", [
-    _retained, _accumulated, _accumulated_in,
-    lambda t, x: t.autograd.grad((x * x).sum(), x)[0],
-    lambda t, x: t.autograd.grad((x * x).sum(), x, create_graph=True)[0] * 2,
-    lambda t, x: t.autograd.grad(x * x, x, t.eye(2), is_grads_batched=True)[0] + 1,
-    lambda t, x: t.autograd.functional.jacobian(lambda y: y * y, x),
-])
-def test_gradients_of_the_example_are_no_constants_of_a_program(function):
-    t = next(t for t in LIBRARIES if t.__name__ == "ftorch")
-    x = t.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match="gradients of a backward pass cannot be part of a traced program"):
-        t.jit.trace(lambda x: function(t, x), x, check_trace=False)
-    assert t.autograd.grad((x * x).sum(), x)[0].tolist() == [2.0, 2.0]  # as ever, after the trace

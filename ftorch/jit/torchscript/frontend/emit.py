@@ -145,15 +145,18 @@ class Emitter:
                 return names.of[a]
             if a.kind == "constant":
                 return self.constant(a)
-            if a.kind == "gradient":
+            if a.kind == "unknown":
+                self.constant(a)  # refuses it with PyTorch's words where it requires grad
                 raise RuntimeError(
-                    "The gradients of a backward pass cannot be part of a traced program, which would hold those of the "
-                    "example. Write them with other operations, or use torch.autograd.grad in a script."
+                    "A tensor that was computed in the trace, but by no operator of TorchScript, cannot be part of the traced "
+                    f"program, which would hold that of the example. Write it with others, or use script.\nTensor:\n{a.object}"
                 )
             if a.kind == "attribute":
                 return access("self", a.path[len(frame.path) :])
             raise AssertionError(f"no name for {a}")
         if isinstance(a, (list, tuple)):
+            if not a:
+                return "annotate(List[int], [])"  # sizes, or dimensions
             return f"[{', '.join(self.text(x, frame, names) for x in a)}]"
         if isinstance(a, dict):  # of a call of a compiled function
             return f"{{{', '.join(f'{literal(k)}: {self.text(v, frame, names)}' for k, v in a.items())}}}"
@@ -185,7 +188,8 @@ class Emitter:
     def target(self, value, place, names) -> str:
         """A name for a result, with what is noted of it."""
         name = names.give(value)
-        names.notes[name] = value.named, value.detail, place
+        detail = described(value.object) if value.detail is None else value.detail
+        names.notes[name] = value.named, detail, place
         return name
 
     def program_results(self, made, call, place, names, lines):

@@ -15,7 +15,6 @@ from ..deprecations import warn_switch
 from ..program.modules import ScriptFunction, ScriptModule, TopLevelTracedModule, wrap_module
 from ..program.objects import CompilationUnitData
 from ..program.registered import compiling, keep_function
-from ..tracing.gradients import backward_passes
 from ..tracing.recorder import Recorder
 from ..tracing.records import Statement, TracedInt, TracerWarning, Value, flat
 from .emit import Emitter, emit_function, emit_module
@@ -217,10 +216,19 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     for name, example in inputs.items():
         method = mod if name == "forward" else getattr(mod, name)
         given[name] = (
-            _inputs(method, None, example) if example_inputs_is_kwarg
+            _inputs(method, None, example) if example_inputs_is_kwarg and isinstance(example, dict)
             else _inputs(method, example, None)
         )
     return _traced_module(mod, given, check_trace, check_inputs, check_tolerance, strict)
+
+
+class _ByName(list):
+    """[(name, value)] of arguments that are given by name."""
+
+
+def _called(func, inputs, values):
+    """What a function gives for values in the place of its example inputs."""
+    return func(**dict(zip([k for k, _ in inputs], values))) if type(inputs) is _ByName else func(*values)
 
 
 def _inputs(func, example_inputs, example_kwargs):
@@ -233,13 +241,23 @@ def _inputs(func, example_inputs, example_kwargs):
         ]
     except (TypeError, ValueError):
         parameters = []
+    if example_kwargs is not None and not isinstance(example_kwargs, dict):
+        raise (RuntimeError if isinstance(func, Module) else TypeError)("example_kwarg_inputs should be a dict")
     if example_kwargs is not None:
-        if not isinstance(example_kwargs, dict):
-            raise RuntimeError("example_kwarg_inputs should be a dict")
-        return [(k, example_kwargs[k]) for k in (*parameters, *example_kwargs)
-                if k in example_kwargs][: len(example_kwargs)]
-    if example_inputs is None:
+        unknown = next((k for k in example_kwargs if k not in parameters), None)
+        if isinstance(func, Module) and unknown is not None:
+            raise NameError(f"'{unknown}' is not in forward() method's arguments,\n                         valid arguments "
+                            f"name are [{','.join(parameters)}]")
+        for value in example_kwargs.values():
+            if not _has_only_tensors(value):
+                raise RuntimeError("Only tensors or (possibly nested) dict or tuples of tensors can be inputs to traced "
+                                   f"functions. Got {type(value).__name__}")
+        given = [k for k in parameters if k in example_kwargs]
+        return _ByName((str(k), example_kwargs[k]) for k in (*given, *(k for k in example_kwargs if k not in given)))
+    if example_inputs is None and isinstance(func, Module):
         raise RuntimeError("example_kwarg_inputs should be a dict")
+    if example_inputs is None:
+        raise TypeError("'NoneType' object is not iterable")
     if isinstance(example_inputs, (TensorBase, dict)):
         example_inputs = (example_inputs,)
     values = list(example_inputs)
@@ -279,8 +297,8 @@ def _record(unit, root, func, name, inputs, strict, counts):
         kind, alias = _enter(recorder, key, value, unpacking)
         parameters.append((key, kind))
         arguments.append(alias)
-    with recorder, backward_passes(recorder):
-        result = func(*arguments)
+    with recorder:
+        result = _called(func, inputs, arguments)
     output = _output(recorder, result, strict)
     emitter = Emitter(unit, counts)
 
@@ -414,14 +432,18 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
     import ftorch as torch
 
     for i, given in enumerate(all_inputs):
-        if isinstance(given, TensorBase) or not (given and isinstance(given[0], tuple) and isinstance(given[0][0], str)):
+        if type(all_inputs[0]) is _ByName and isinstance(given, dict):
+            given = _inputs(func, None, given)
+        elif isinstance(given, (TensorBase, dict)) or not (
+            given and isinstance(given[0], tuple) and isinstance(given[0][0], str)
+        ):
             given = _inputs(func, given, None)
         unit = CompilationUnitData()
         with warnings.catch_warnings(), no_grad():
             warnings.simplefilter("ignore")
             name = traced.name if isinstance(traced, ScriptFunction) else "forward"
             again, _, random = _record(unit, root, func, name if name.isidentifier() else "forward",
-                                       [(k, _cloned(v)) for k, v in given], strict, {})
+                                       type(given)((k, _cloned(v)) for k, v in given), strict, {})
         if again != text:
             raise TracingCheckError(_difference(text, again), None)
         if random and root is None:  # those of modules are calls of their methods
@@ -434,7 +456,7 @@ def _check(func, traced, all_inputs, tolerance, strict, text, root=None):
         with no_grad():
             state = torch.get_rng_state()
             mine = traced(*_cloned(values))
-            theirs = func(*_cloned(values))
+            theirs = _called(func, given, _cloned(values))
             torch.set_rng_state(state)
         for n, (a, b) in enumerate(zip(flat(mine), flat(theirs))):
             b = torch.as_tensor(b)  # a size is a number for the function and a tensor for its trace

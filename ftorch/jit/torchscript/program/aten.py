@@ -99,11 +99,20 @@ def _public(name):
     found = None if name.startswith("__") else _declared().get(name)
     if found is not None:
         return found
+    if name.endswith("_backward"):  # a gradient's, which no public function is
+        return getattr(torch.ops.aten, name, None)
     base = name.removesuffix("_")
     if base != name and base and not base.endswith("_"):
         plain = operator_named(base, None)
         return plain and (lambda x, *a, **k: x.copy_(plain(x, *a, **k)))
     return None
+
+
+def _dtype_places(packet):
+    """[(place, conversion)] of the arguments by place that are dtypes, of an operator's default overload."""
+    schema = packet.default._schema if packet is not None and "default" in packet.overloads() else None
+    given = () if schema is None else schema.arguments
+    return [(i, _dtype) for i, a in enumerate(given) if a.type.base == "ScalarType" and not a.is_keyword_only]
 
 
 # Functions of torch.nn.functional whose arguments are ATen's.
@@ -170,6 +179,8 @@ def _tensor_op(name):
     if function is None:
         return None
     place = _POSITIONS.get(name)
+    if name.startswith("_") and not name.startswith("__"):
+        return _converting(function, _dtype_places(getattr(torch.ops.aten, name, None)))
     return _converting(function, [] if place is None else [(place, _dtype)])
 
 

@@ -11,14 +11,18 @@ import functools
 import threading
 import warnings
 
+from ...._dispatch.dispatch_state import state
+from ....eager.core.formats import contiguous_format
 from ....eager.core.geometry import Size
 from ....eager.core.public_functions import is_function
 from ....eager.dispatch.overrides import TorchFunctionMode
-from ....eager.tensor import Tensor, TensorBase
+from ....eager.memory.storage import newest_level
+from ....eager.tensor import Tensor, TensorBase, modes
 from ....fx import _targets
 from ....fx._interception import Interception, original, tensor_attribute, tensor_attributes
 from ....nn import Module
 from . import lowering_nn  # noqa: F401  (its rules)
+from .indexed_calls import IndexedCalls
 from .intercepted_names import (
     EFFECTS,
     FROZEN,
@@ -44,6 +48,7 @@ from .records import (
     parameter_names,
     plain,
 )
+from .seen_calls import SeenCalls, is_inside, place_of
 from .source_notes import described, note_call, operands_of
 
 __all__ = ["Recorder"]
@@ -54,6 +59,8 @@ _WHOLE = ("quantized_gru", "quantized_lstm", "_pack_padded_sequence", "_pad_pack
 
 class _Stored(TorchFunctionMode):
     """Sees calls of public functions that a program keeps in variables of its own."""
+
+    _ftorch_traces = True  # compiled functions ask for it
 
     def __init__(self, recorder):
         self.recorder = recorder
@@ -81,7 +88,7 @@ class _PerThread(type):
         cls._local.current = value
 
 
-class Recorder(metaclass=_PerThread):
+class Recorder(IndexedCalls, metaclass=_PerThread):
     """What happened in a run."""
 
     active: bool = False
@@ -89,10 +96,16 @@ class Recorder(metaclass=_PerThread):
     def __init__(self, root: Module | None = None):
         self.root = root
         self.values: dict[int, Value] = {}
+        self.places: dict[tuple, Value] = {}  # by where in memory their elements are
+        self.whole: dict[int, Value] = {}  # of the storages that were made in the trace: what is all of one
         self.kept: list = []
         self.frame = Frame(root, ())
         self.top = self.frame
         self.depth = 0
+        self.levels = len(modes.levels)
+        newest_level[0] += 1  # storages that are made from here on know it
+        self.level = newest_level[0]
+        self.seen = SeenCalls(self)
         self.paths: dict[int, tuple[str, ...]] = {}
         self.random: list[Statement] = []
         self.units: list = []  # of the programs that it calls; (name, function) of what is left to Python
@@ -116,12 +129,66 @@ class Recorder(metaclass=_PerThread):
         value.frame = value.frame or self.frame
         self.values[id(obj)] = value
         self.kept.append(obj)
+        if isinstance(obj, TensorBase):
+            self.places.setdefault(place_of(obj), value)
+            storage = obj._ftorch_storage
+            if obj._ftorch_geometry is storage.root and storage.level >= self.level:
+                self.whole.setdefault(id(storage), value)
+        return value
+
+    def known(self, obj) -> Value | None:
+        """The value of a tensor, or of another one that has the same elements of the same memory.
+
+        Gradients and transforms make tensors anew of what they saved and were given. What is in memory from before the trace
+        may be another tensor of the user's, which is none of the trace's.
+        """
+        found = self.values.get(id(obj))
+        if found is not None or not isinstance(obj, TensorBase):
+            return found
+        if obj._ftorch_storage.level < self.level and not is_inside():
+            return None
+        found = self.places.get(place_of(obj)) or self._part(obj)
+        if found is not None:
+            self.values[id(obj)] = found
+            self.kept.append(obj)
+        return found
+
+    def _part(self, t) -> Value | None:
+        """The value of a part of what a step of the program gave, taken where no call was seen; None if it is not."""
+        base = self.whole.get(id(t._ftorch_storage))
+        if base is None or base.kind != "result" or base.object._ftorch_storage is not t._ftorch_storage:
+            return None
+        return self.strided(base, t)
+
+    def strided(self, base, t) -> Value | None:
+        """The value of a part of what ``base`` is in the example, by strides; None if its layout may be another one.
+
+        The layout of what was copied is known; of others a copy is taken first, which nobody writes to.
+        """
+        x, g = base.object, t._ftorch_geometry
+        offset = t._ftorch_offset - x._ftorch_offset
+        if offset < 0 or not x.is_contiguous():
+            return None
+        if base.hint != "clone":
+            copy = Value("clone", frame=self.frame, detail=described(x))
+            self.frame.items.append(Statement("clone", [base], {"memory_format": contiguous_format}, [copy]))
+            base = copy
+        value = Value("as_strided", frame=self.frame, detail=described(t), object=t)
+        self.frame.items.append(Statement("as_strided", [base, list(g.shape), list(g.stride), offset], {}, [value]))
         return value
 
     def of(self, obj) -> Value:
         """The value of a tensor: its own, or a constant."""
-        found = self.values.get(id(obj))
-        return found or self.bind(obj, Value("c", "constant"))
+        found = self.known(obj)
+        if found is None:
+            is_made_here = isinstance(obj, TensorBase) and obj._ftorch_storage.level >= self.level
+            found = self.bind(obj, Value("c", "unknown" if is_made_here else "constant"))
+        return found
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether public calls are no steps of the program: they are part of one, or on tensors of a transform."""
+        return self.depth > 0 or not self.active or len(modes.levels) > self.levels
 
     def operand(self, a):
         """An argument of an op with values in the place of tensors and sizes."""
@@ -171,7 +238,7 @@ class Recorder(metaclass=_PerThread):
 
     def call(self, kind, name, function, args, kwargs):
         """Makes a call and records it."""
-        if self.depth or not self.active:
+        if self.is_idle:
             return function(*args, **kwargs)
         lowered = lower(kind, name, function, args, kwargs)
         if lowered is None or callable(lowered):
@@ -187,14 +254,18 @@ class Recorder(metaclass=_PerThread):
     def plainly(self, function, *args, **kwargs):
         """What a call gives of which nothing is recorded."""
         self.depth += 1
+        stack = state.stack
         try:
+            if self.seen in stack:
+                state.stack = [mode for mode in stack if mode is not self.seen]
             return function(*plain(args), **plain(kwargs))
         finally:
+            state.stack = stack
             self.depth -= 1
 
     def operation(self, op, function, args, kwargs):
         """Makes a call that is an op of TorchScript as it is written, and records it."""
-        if self.depth or not self.active:
+        if self.is_idle:
             return function(*args, **kwargs)
         result = self.plainly(function, *args, **kwargs)
         if has_tensor(result):
@@ -203,18 +274,18 @@ class Recorder(metaclass=_PerThread):
         return result
 
     def check_known(self, name, result, args):
-        """Refuses a call that gave a tensor which nothing in the program computes."""
-        moving = ("result", "input")
-        if any(
-            isinstance(r, TensorBase) and id(r) not in self.values for r in flat(result)
-        ) and any(
+        """Makes what a call gave a constant, where nothing in the program computes it; refuses that for one of its tensors."""
+        missing = [r for r in flat(result) if isinstance(r, TensorBase) and self.known(r) is None]
+        if missing and any(
             isinstance(a, TensorBase) and id(a) in self.values
-            and self.values[id(a)].kind in moving for a in flat(args)
+            and self.values[id(a)].kind in ("result", "input") for a in flat(args)
         ):
             raise RuntimeError(
                 f"{name} cannot be part of a traced program: TorchScript has no such op. Write it "
                 "with others, or use script."
             )
+        for r in missing:
+            self.bind(r, Value("c", "constant"))
 
     def record(self, lowered, result, args=(), place=None):
         """Writes down a call of an op, or of two (the first one's result goes into the second)."""
@@ -247,118 +318,11 @@ class Recorder(metaclass=_PerThread):
         if op in RANDOM and not (op.endswith("dropout") and not positional[2]):
             self.random.append(statement)
 
-    def getitem(self, x, index, function):
-        """``x[index]``, as views and lookups."""
-        if self.depth or not self.active:
-            return function(x, index)
-        result = self.plainly(function, x, index)
-        before = len(self.frame.items)
-        place = self.noted("", "getitem", operands_of(self, (x,)))
-        found = self._viewed(x, index)
-        example = x
-        for statement in self.frame.items[before:]:
-            statement.place = place
-            example = self.stepped(example, statement)
-        if isinstance(found, Value):
-            if found is not self.of(x):
-                found.detail = described(result)
-                self.bind(result, found)
-            else:
-                self.record(("alias", [x], {}), result)
-        else:
-            value, indices = found
-            self.record(("index", [value, indices], {}), result, (), place)
-        return result
-
-    def stepped(self, example, statement):
-        """What a step of an index gives for the example, whose type is noted; None where it is not known."""
-        op, rest = statement.op, statement.args[1:]
-        if example is None or any(isinstance(a, Value) for a in rest):
-            return None
-        self.depth += 1
-        try:
-            if op == "slice":
-                made = example[(slice(None),) * rest[0] + (slice(*rest[1:]),)]
-            else:
-                made = getattr(example, op)(*rest)
-        finally:
-            self.depth -= 1
-        statement.results[0].detail = described(made, [statement.args[0]])
-        return made
-
-    def setitem(self, x, index, value, function):
-        """``x[index] = value``."""
-        if self.depth or not self.active:
-            return function(x, index, value)
-        found = self._viewed(x, index)
-        source = value
-        self.depth += 1
-        try:
-            if not isinstance(source, TensorBase):
-                source = x.new_tensor(source)
-            function(x, plain(index), plain(value))
-        finally:
-            self.depth -= 1
-        if isinstance(found, Value):
-            out, op, args = Value("copy", frame=self.frame), "copy_", [found, self.of(source)]
-        else:
-            out, op = Value("index_put", frame=self.frame), "index_put_"
-            args = [found[0], found[1], self.of(source), False]
-        self.frame.items.append(Statement(op, args, {}, [out], "one", True))
-
-    def _step(self, op, *args):
-        value = Value(op, frame=self.frame)
-        self.frame.items.append(Statement(op, [self.operand(a) if not isinstance(a, Value) else a
-                                               for a in args], {}, [value]))
-        return value
-
-    def _viewed(self, x, index):
-        """The value of ``x[index]``; where tensors index, (the value to look up in, the indices)."""
-        items = list(index) if isinstance(index, tuple) else [index]
-        if isinstance(index, list):
-            items = [index]
-        consumed = sum(
-            (i.dim() if isinstance(i, TensorBase) and str(i.dtype) == "torch.bool" else 1)
-            for i in items if i is not None and i is not Ellipsis and not isinstance(i, bool)
-        )
-        if not any(i is Ellipsis for i in items):
-            items.append(Ellipsis)
-        value, dim, indices = self.of(x), 0, []
-        shape, place = x._ftorch_geometry.shape, 0
-        for item in items:
-            if item is None:
-                value = self._step("unsqueeze", value, dim)
-                dim += 1
-            elif item is Ellipsis:
-                dim += len(shape) - consumed
-                place += len(shape) - consumed
-            elif isinstance(item, slice):
-                # Also where it is all of the example's: another argument may be longer.
-                if any(p is not None for p in (item.start, item.stop, item.step)):
-                    end = 9223372036854775807 if item.stop is None else item.stop  # as PyTorch writes it
-                    value = self._step("slice", value, dim, item.start or 0, end, item.step or 1)
-                dim += 1
-                place += 1
-            elif isinstance(item, int) and not isinstance(item, bool):
-                value = self._step("select", value, dim, item)
-                place += 1
-            else:
-                t = item
-                if not isinstance(t, TensorBase):
-                    import ftorch as torch
-
-                    t = torch.tensor(item)
-                indices += [None] * (dim - len(indices)) + [self.of(t)]
-                width = t.dim() if str(t.dtype) == "torch.bool" else 1
-                dim += 1
-                place += width
-        return (value, indices) if indices else value
-
     # --- modules
 
     def module_call(self, module, args, kwargs, call):
         """A call of a module, as a frame of its own where the module is the root's."""
-        if self.depth or not self.active or module is self.root:
+        if self.is_idle or module is self.root:
             return call(module, *args, **kwargs)
         if "_c" in module.__dict__:
             return call(module, *args, **kwargs)  # its method is called, which is recorded
@@ -404,12 +368,14 @@ class Recorder(metaclass=_PerThread):
         self.interception.place(sequences, "batch_of", _batch_of(original(sequences["batch_of"])))
         self.mode = _Stored(self)
         self.mode.__enter__()
+        self.seen.__enter__()
         self.active = True
         return self
 
     def __exit__(self, *exc):
         self.active = False
         try:
+            self.seen.__exit__(*exc)
             self.mode.__exit__(*exc)
         finally:
             try:
@@ -517,7 +483,7 @@ def _batch_of(function):
 
     def batch_of(batch_sizes):
         recorder = Recorder.current
-        if recorder is None or recorder.depth or not recorder.active:
+        if recorder is None or recorder.is_idle:
             return function(batch_sizes)
         number = recorder.plainly(function, batch_sizes)
         return recorder.number("Int", [batch_sizes[0]], number)
@@ -530,7 +496,7 @@ def _warned(name, text):
 
     def call(self, *args, **kwargs):
         recorder = Recorder.current
-        if recorder is not None and recorder.active and not recorder.depth:
+        if recorder is not None and not recorder.is_idle:
             found = recorder.values.get(id(self))
             if found is None or found.kind in ("result", "input"):
                 warnings.warn(text, TracerWarning, stacklevel=2)
@@ -545,7 +511,7 @@ def _look(name, text):
 
 def _sizes(t, plain):
     recorder = Recorder.current
-    if recorder is None or not recorder.active or recorder.depth:
+    if recorder is None or recorder.is_idle:
         return plain
     value = recorder.values.get(id(t))
     if value is None or value.kind not in ("result", "input"):
@@ -562,7 +528,7 @@ def _count(function):
     def numel(t):
         plain = function(t)
         recorder = Recorder.current
-        if recorder is None or not recorder.active or recorder.depth:
+        if recorder is None or recorder.is_idle:
             return plain
         value = recorder.values.get(id(t))
         if value is None or value.kind not in ("result", "input"):
@@ -589,7 +555,7 @@ def _size_method(function):
 def _property(op, attribute):
     def get(t):
         recorder = Recorder.current
-        if recorder is None or recorder.depth or not recorder.active:
+        if recorder is None or recorder.is_idle:
             return attribute.fget(t)
         result = recorder.plainly(attribute.fget, t)
         if isinstance(result, TensorBase):

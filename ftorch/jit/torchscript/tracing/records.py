@@ -44,13 +44,13 @@ class Value:
     """A value of the program: the result of a statement, an input, an attribute or a constant."""
 
     hint: str
-    kind: str = "result"  # "result", "input", "attribute", "constant", "gradient" (of a backward pass in the trace)
+    kind: str = "result"  # "result", "input", "attribute", "constant", "unknown" (made in the trace)
     type: str = "Tensor"
     path: tuple[str, ...] = ()
     object: object = None
     frame: Frame | None = None
     named: str = ""  # the Python variable that it was in when it was first used
-    detail: str = ""  # its type with the example's sizes
+    detail: str | None = ""  # its type with the example's sizes; None: its object's when the trace is there
 
 
 @dataclass(eq=False)

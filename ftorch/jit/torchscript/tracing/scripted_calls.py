@@ -18,7 +18,7 @@ def calling(recorder, function, owner, args, kwargs, run):
         owner: the object whose method it is, or None.
         run: makes the call.
     """
-    if recorder.depth or not recorder.active:
+    if recorder.is_idle:
         return run(*args, **kwargs)
     name = _name(recorder, function, owner)
     if name is None:  # a module that is no part of the traced one: its steps are recorded
@@ -41,7 +41,7 @@ def calling(recorder, function, owner, args, kwargs, run):
 def _custom_function(cls, args, kwargs):
     recorder = Recorder.current
     if (
-        recorder is None or recorder.depth or not recorder.active or cls.__module__.partition(".")[0] in _OWN
+        recorder is None or recorder.is_idle or cls.__module__.partition(".")[0] in _OWN
         or not any(isinstance(a, TensorBase) for a in args)
     ):
         return _before(cls, args, kwargs)

@@ -44,7 +44,7 @@ def described(t: TensorBase, operands=()) -> str:
         parts.append(f"strides={list(t.stride())}")
     differentiable = t.is_floating_point() or t.is_complex()
     requires = t.requires_grad or differentiable and any(
-        "requires_grad=1" in v.detail or getattr(v.object, "requires_grad", False) for v in operands)
+        "requires_grad=1" in (v.detail or "") or getattr(v.object, "requires_grad", False) for v in operands)
     parts += [f"requires_grad={int(requires)}", f"device={t.device}"]
     return f"{_SCALAR_TYPES.get(name, name)}({', '.join(parts)})"
 
