@@ -79,6 +79,7 @@ def _prepare() -> None:
     """Makes what stands for the methods and attributes."""
     for name in written:
         value = vars(Tensor).get(name)
+        value = getattr(value, "_intercepted", value)  # while a graph is recorded another stands in its place
         if name in NOT_WATCHED or name == "__iter__":  # it calls `unbind`, which is seen
             continue
         if isinstance(value, property):

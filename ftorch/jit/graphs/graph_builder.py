@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import operator
 import re
 import types
@@ -169,6 +170,8 @@ class Builder:
     def _argument(self, a):
         if isinstance(a, VALUES):
             return self.node(a)
+        if isinstance(a, enum.Enum) and isinstance(a, (int, float, str)):
+            return a.value  # as PyTorch's graphs have them; combined flags have no name that code could say
         if isinstance(a, _CONSTANTS):
             return a
         if isinstance(a, tuple):

@@ -1,6 +1,9 @@
 """What backends are given: PyTorch's graphs of public calls; and what ``fullgraph=True`` captures."""
 
+import enum
 import operator
+import subprocess
+import sys
 
 import pytest
 import torch as pt
@@ -11,6 +14,7 @@ from ftorch._dynamo.backends.common import aot_autograd
 from ftorch._dynamo.testing import CompileCounter
 from tests.jit.asserting import assertions
 from tests.jit.both import mine, same
+from tests.oracle import LIBRARIES
 
 
 def _functions(m):
@@ -337,3 +341,38 @@ def test_assertions(which, backend):
     compiled = ft.compile(assertions(ft)[which], backend=backend)
     compiled(ft.ones(2))
     assert len(compiled.programs) == (which < 2)  # else calls run in Python
+
+
+class _Kind(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+def test_enumerations_of_numbers_are_numbers_in_graphs():
+    def program(t):
+        codes = []
+
+        def backend(module, inputs):
+            codes.append(module.code)
+            return module.forward
+
+        function = t.compile(lambda x: x * (_Kind.A | _Kind.B), backend=backend)
+        return function(t.ones(2)).tolist(), codes
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
+
+
+def test_a_mode_that_a_compiled_function_enters_first():
+    program = (
+        "import {0} as t\n"
+        "class Mode(t.overrides.TorchFunctionMode):\n"
+        "    def __torch_function__(self, f, types, args=(), kwargs=None):\n"
+        "        return f(*args, **(kwargs or {{}})) + (10 if f is t.sin else 0)\n"
+        "def function(x):\n"
+        "    with Mode():\n"
+        "        return t.sin(x)\n"
+        "print(t.compile(function, backend='eager')(t.zeros(2)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program.format("ftorch")], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "tensor([10., 10.])", done.stderr

@@ -13,6 +13,7 @@ from ..program.aten import OVERLOADS
 from ..program.types import NONE, Type, infer, parse_type, unify
 from .context import ModuleRef, _highlight
 from .inference import Inference, accepts, fits_key, is_empty, is_optional
+from .variants import mismatches
 
 __all__ = ["Checker"]
 
@@ -79,6 +80,17 @@ class Checker(Inference):
                     break
         return self.error("\n".join([*lines, "", "The original call is"]), e)
 
+    def check_op(self, name, kinds, keywords, e):
+        """Complains of a call that none of an op's forms takes."""
+        if any(isinstance(a, ast.Starred) for a in getattr(e, "args", ())):
+            return
+        lines = mismatches(name, kinds, keywords)
+        if lines is not None and len(lines) == 3:
+            raise self.error("\n" + "\n".join(line.strip() for line in lines[1:]) + "\n", e.func)
+        if lines is not None:
+            head = ["Arguments for call are not valid.", "The following variants are available:"]
+            raise self.error("\n".join([*head, *lines, "", "The original call is"]), e.func)
+
     def no_item(self, method, inner, found, e):
         signature = _SIGNATURES.get(method, "t[](a!) self, t(c -> *) el) -> t[](a!)")
         return self.error(
@@ -101,6 +113,12 @@ class Checker(Inference):
         return False
 
     def _Return(self, s):
+        if self.declared is not None and s.value is not None:
+            s.value.is_hinted = True
+        if isinstance(s.value, ast.Call) and isinstance(s.value.func, ast.Name) and (
+            s.value.func.id == "range" and "range" not in self.env
+        ):
+            raise self.error("range cannot be used as a value", s.value)
         anything = self.declared is not None and self.declared.name == "Any" and isinstance(s.value, ast.IfExp)
         kind = None if anything else NONE if s.value is None else self.kind(s.value)
         if self.declared is not None:
@@ -135,20 +153,21 @@ class Checker(Inference):
         for target in s.targets:
             before = self.wide.get(target.id) if is_empty(s.value) and isinstance(target, ast.Name) else None
             fits = kind is not None and isinstance(before, Type) and before.name == kind.name
-            self.assign(target, before if fits else kind)  # what is empty is of the variable's type
+            self.assign(target, before if fits else kind, s.value)  # what is empty is of the variable's type
 
-    def assign(self, target, kind):
-        """Gives the variables of a target their types."""
+    def assign(self, target, kind, value=None):
+        """Gives the variables of a target their types; ``value`` is what it is given, for errors."""
         if isinstance(target, ast.Name):
             self.check_changed(target, kind)
             self.env[target.id] = self.wide[target.id] = kind
             self.inferred = self.inferred - {target.id}
         elif isinstance(target, (ast.Tuple, ast.List)):
-            self.unpack(target, kind)
+            self.unpack(target, kind, value)
         elif isinstance(target, ast.Attribute):
             owner = self.kind(target.value)
-            if owner is not None and owner.name in ("int", "float", "str", "bool", "List", "Dict", "Tuple"):
-                raise self.error(f"Tried to set an attribute: {target.attr} on a non-class: {owner}", target)
+            if owner is not None and owner.name in ("int", "float", "str", "bool", "List", "Dict", "Tuple", "Tensor"):
+                shown = f"{owner} (inferred)" if self.is_inferred(target.value) else owner
+                raise self.error(f"Tried to set an attribute: {target.attr} on a non-class: {shown}", target)
         elif isinstance(target, ast.Subscript):
             owner = self.kind(target.value)
             if owner is not None and owner.name == "Tuple":
@@ -176,7 +195,7 @@ class Checker(Inference):
         if target.id in self.outer and isinstance(before, Type) and is_optional(before):
             self.wide[target.id] = before
 
-    def unpack(self, target, kind):
+    def unpack(self, target, kind, value=None):
         kinds: list = [None] * len(target.elts)
         starred = any(isinstance(t, ast.Starred) for t in target.elts)
         if kind is not None and not starred:
@@ -186,15 +205,17 @@ class Checker(Inference):
                     raise self.error(f"need {len(kinds)} values to unpack but found only {len(kind.args)}" if few else
                                      f"too many values to unpack: need {len(kinds)} but found {len(kind.args)}", target)
                 kinds = list(kind.args)
-            elif kind.name in ("int", "float", "str", "bool", "NoneType"):
-                raise self.error(f"{kind} cannot be used as a tuple", target)
-            elif kind.name in ("List", "Tensor"):
+            elif kind.name in ("int", "float", "str", "bool", "NoneType", "Tensor"):
+                shown = f"{kind} (inferred)" if value is not None and self.is_inferred(value) else kind
+                raise self.error(f"{shown} cannot be used as a tuple", target if value is None else value)
+            elif kind.name == "List":
                 kinds = [self.element(kind, target)] * len(kinds)
         for t, k in zip(target.elts, kinds):
             self.assign(t.value if isinstance(t, ast.Starred) else t, k)
 
     def _AnnAssign(self, s):
         wanted = parse_type(s.annotation)
+        s.value.is_hinted = True
         self.annotated(wanted, self.kind(s.value), s.value, s.target)
         self.assign(s.target, wanted)
 
@@ -343,6 +364,8 @@ class Checker(Inference):
     def _Delete(self, s):
         for t in s.targets:
             if isinstance(t, ast.Name):
+                if t.id not in self.env or isinstance(self.env[t.id], _Unusable):
+                    raise self.error(f"undefined value {t.id}", t)
                 self.env[t.id] = _Unusable(f"undefined value {t.id}")
 
     # --- what conditions say of variables
@@ -453,7 +476,10 @@ class Checker(Inference):
         kinds = [self.kind(a) for a in e.args]
         keywords = {k.arg: self.kind(k.value) for k in e.keywords}
         unit = self.compiler.program.unit
-        if unit.classes.get(path) is not None or path == self.compiler.class_name:
+        made = unit.classes.get(path)
+        if made is not None or path == self.compiler.class_name:
+            if made is not None and made.kind == "namedtuple":
+                self.check_fields(made, kinds, keywords, e)
             return Type(path)
         function = unit.functions.get(path)
         if function is None:
@@ -461,6 +487,14 @@ class Checker(Inference):
         if not any(isinstance(a, ast.Starred) for a in e.args) and not path.startswith("__torch__.torch."):
             self.check_call(function, kinds, keywords, e)
         return function.schema.result if function.node.returns is not None else None
+
+    def check_fields(self, made, kinds, keywords, e):
+        """Complains of a named tuple that is not given all its fields."""
+        optional = {*keywords, *getattr(made.python, "_field_defaults", ())}
+        missing = next((n for i, n in enumerate(made.attributes) if i >= len(kinds) and n not in optional), None)
+        if missing is not None and not any(isinstance(a, ast.Starred) for a in e.args):
+            fields = ", ".join(f"{kind.shown()} {name}" for name, kind in made.attributes.items())
+            raise self.error(f"\n{made.short_name}({fields}) -> ():\nArgument {missing} not provided.\n", e.func)
 
     def check_call(self, function, kinds, keywords, e):
         """Complains of arguments that a function of the program does not take."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 
-from .context import _MISSING, Global, Known, MethodRef, NotSupportedError
+from .context import _MISSING, FrontendError, Global, Known, MethodRef, NotSupportedError, beginning
 
 __all__ = ["Expressions"]
 
@@ -52,6 +52,10 @@ class Expressions:
         return handler(node)
 
     def _Constant_(self, node):
+        if node.value is Ellipsis:
+            raise self.error("Cannot emit expr for: (dots)\n", node)
+        if isinstance(node.value, bytes):
+            raise FrontendError("Unknown Constant expression type", self.source, node)
         return node
 
     def _Tuple_(self, node):
@@ -62,7 +66,7 @@ class Expressions:
 
     def _Dict_(self, node):
         if None in node.keys:
-            raise NotSupportedError("dict expansion isn't supported", self.source, node)
+            raise NotSupportedError("Dict expansion (e.g. `{**dict}`) is not supported", self.source, beginning(node))
         return ast.Dict([self.expr(k) for k in node.keys], [self.expr(v) for v in node.values])
 
     def _Starred_(self, node):
@@ -104,6 +108,8 @@ class Expressions:
             return ast.Slice(*(p and self.expr(p) for p in (s.lower, s.upper, s.step)))
         if isinstance(s, ast.Tuple):
             return ast.Tuple([self.index(e) for e in s.elts], ast.Load())
+        if isinstance(s, ast.Constant) and s.value is Ellipsis:
+            return s
         if isinstance(s, ast.Name) and self.is_known(s, Ellipsis):
             return ast.Constant(...)
         if isinstance(s, ast.Call) and self.is_known(s.func, slice) and not s.keywords:

@@ -211,6 +211,10 @@ class FunctionCompiler(Statements, Expressions):
         found = infer(value, self.program.class_name)
         if found is None or not accepts(kind, found):
             raise self.error(f'Expected a default value of type {kind} on parameter "{name}".', self.node)
+        if isinstance(value, TensorBase):
+            constants = self.program.unit.constants
+            constants.append(value)
+            return f"=CONSTANTS.c{len(constants) - 1}"
         return f"={self.program.literal(value)}"
 
     def unannotated(self) -> frozenset[str]:
@@ -457,6 +461,12 @@ class FunctionCompiler(Statements, Expressions):
             return self.attribute(owner, index, node)
         if isinstance(index, int) and -len(names) <= index < len(names):
             return self.attribute(owner, names[index], node)
+        if not isinstance(owner.value, ftorch.nn.ModuleDict):
+            raise self.error(
+                "Expected integer literal for index but got a variable or non-integer. ModuleList/Sequential indexing is only "
+                "supported with integer literals. For example, 'i = 4; self.layers[i](x)' will fail because i is not a "
+                "literal. Enumeration is supported, e.g. 'for index, v in enumerate(self): out = v(inp)'", node,
+            )
         raise self.error(
             "Unable to extract string literal index. ModuleDict indexing is only supported with "
             "string literals. Enumeration of ModuleList is supported, e.g. 'for index, v in "

@@ -17,6 +17,7 @@ from ..program.types import (
     FLOAT,
     INT,
     NONE,
+    NUMBER,
     STR,
     TENSOR,
     Type,
@@ -132,6 +133,9 @@ class Inference:
         return None if None in kinds else Type("Tuple", tuple(kinds))
 
     def _List_(self, e):
+        for x in e.elts:
+            if isinstance(x, ast.Starred) and self.kind(x.value) == TENSOR:
+                raise self.error(f"Tensor{' (inferred)' if self.is_inferred(x.value) else ''} cannot be used as a tuple", x)
         kinds = [self.kind(x) for x in e.elts]
         inner = unify(kinds) if kinds else TENSOR
         return inner and Type("List", (inner,))
@@ -246,10 +250,14 @@ class Inference:
     def _BoolOp_(self, e):
         """Each operand is typed under what the ones before it say of variables."""
         outer = dict(self.env)
-        for value in e.values:
-            self.condition(self.kind(value), value)
+        for i, value in enumerate(e.values):
+            kind = self.kind(value)
+            self.condition(kind, value)
             if self.settled(value) is isinstance(e.op, ast.Or):
                 break
+            if kind is not None and kind != BOOL:  # what ``and`` and ``or`` give is a truth, not an operand
+                e.values[i] = ast.Call(ast.Name("bool", ast.Load()), [value], [])
+                e.values[i].origin = getattr(value, "origin", None)
             self.refine(value, isinstance(e.op, ast.And))
         self.env = outer
         return BOOL
@@ -285,6 +293,8 @@ class Inference:
         if body is None or orelse is None:
             return None
         joined = unify([body, orelse])
+        if joined is None and "number" in (body.name, orelse.name) and {body.name, orelse.name} <= {*_NUMBERS}:
+            return NUMBER
         if joined is None and not any(k.is_class or k.name in ("Any", "Union") for k in (body, orelse)):
             raise self.error(f"if-expression's true branch has type {body} but false branch has type "
                              f"{orelse}", e)
@@ -296,6 +306,8 @@ class Inference:
             return None
         if kind.name in ("int", "float", "bool") or is_optional(kind):
             raise self.error(f"'{kind}' object is not subscriptable", e)
+        if kind == TENSOR:
+            self.tensor_index(e.slice, e)
         if kind.name in ("Tensor", "str"):
             return kind
         if kind.name == "Dict" and kind.args:
@@ -311,6 +323,17 @@ class Inference:
         if kind.name == "Tuple":
             return self.tuple_item(kind, e)
         return None
+
+    def tensor_index(self, index, e):
+        """Complains of what no tensor is indexed with."""
+        if isinstance(index, ast.Tuple):
+            for part in index.elts:
+                self.tensor_index(part, e)
+        elif not isinstance(index, ast.Slice):
+            found = self.kind(index)
+            if found is not None and found.name in ("str", "float", "complex", "Dict"):
+                raise self.error(f"Unsupported operation: indexing tensor with unsupported index type '{found}'. Only ints, "
+                                 "slices, lists and tensors are supported", e)
 
     def tuple_item(self, kind, e):
         count = len(kind.args)
@@ -350,7 +373,7 @@ class Inference:
             return attribute_kind(e.attr)
         if kind.name == "Device":
             return {"type": STR, "index": Type("Optional", (INT,))}.get(e.attr)
-        if is_optional(kind):
+        if is_optional(kind) or kind == COMPLEX:
             raise self.no_attribute(kind, e)
         if kind.name == "Tuple" and e.attr in _names_of_results(len(kind.args)):
             return TENSOR
@@ -395,6 +418,8 @@ class Inference:
             first = OVERLOADS[name][0].schema.arguments[0].type
             if first.base == "Tensor" and not first.suffixes:
                 raise self.no_variant(name, kinds, e.func)
+        if not path.startswith("ops."):
+            self.check_op(name, kinds, {k.arg: self.kind(k.value) for k in e.keywords}, e)
         return op_result(name, kinds, operands)
 
     def method_call(self, f, kinds, e):
@@ -412,11 +437,14 @@ class Inference:
                 f.attr, e.args, kinds = "to", [number], [INT]
             elif f.attr == "type":
                 f.attr = "to"
+            elif f.attr == "tolist" and not getattr(e, "is_hinted", False):
+                raise self.error("Expected type hint for result of tolist()", f)
             elif f.attr in ATTRIBUTES:
                 raise self.error(f"cannot call a value of type '{attribute_kind(f.attr)}'", e)
         if is_optional(kind) or kind == NONE or not self.is_method(kind, f.attr):
             raise self.no_attribute(kind, f)
         if kind == TENSOR:
+            self.check_op(f.attr, [kind, *kinds], {k.arg: self.kind(k.value) for k in e.keywords}, e)
             return op_result(
                 f.attr, [kind, *kinds], [kind, *kinds, *(self.kind(k.value) for k in e.keywords)]
             )
@@ -437,6 +465,7 @@ class Inference:
                 raise self.error(f"cannot call a value of type '{kind}'", e)
             return None
         if name == "annotate":
+            e.args[1].is_hinted = True
             self.annotated(parse_type(e.args[0]), self.kind(e.args[1]), e.args[1])
             return parse_type(e.args[0])
         if name in ("isinstance", "hasattr"):

@@ -82,6 +82,10 @@ class Program:
 
     def reason(self, value) -> str:
         """Why a value has no type."""
+        if isinstance(value, list) and not value:
+            return "List trace inputs must have elements"
+        if isinstance(value, dict) and not value:
+            return "Dictionary inputs must have entries"
         return f"Could not infer type of {type(value).__name__}"
 
     # --- functions
@@ -378,6 +382,8 @@ class _ModuleProgram:
                 self.program.value_text(value) is not None
             ):
                 return "constant"
+        if isinstance(value, (list, dict)) and not value and self.declared(name) is None:
+            return None  # of what it is a list, nobody can tell
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, TensorBase) and not value:
             return "attribute" if self.kind(name, value) is not None else None
         if callable(value) and not isinstance(value, TensorBase):

@@ -379,8 +379,11 @@ class Statements:
         if isinstance(s.exc, ast.Call):
             raised = self.value(s.exc.func)
             cls = raised.value if isinstance(raised, Known) else None
-            if s.exc.args:
+            if len(s.exc.args) == 1:
                 arguments = [self.expr(s.exc.args[0])]
+            elif s.exc.args:  # shown as an exception shows them
+                several = ast.Tuple([self.expr(a) for a in s.exc.args], ast.Load())
+                arguments = [ast.Call(ast.Name("str", ast.Load()), [several], [])]
             if isinstance(cls, type):
                 arguments.append(ast.Constant(f"{cls.__module__}.{cls.__name__}"))
         function = ast.parse("ops.prim.RaiseException", mode="eval").body

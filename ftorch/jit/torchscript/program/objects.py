@@ -7,6 +7,7 @@ import collections
 import enum
 import textwrap
 
+from ....eager.core.return_values import ReturnType
 from ....eager.tensor import TensorBase
 from .aten import ATTRIBUTES, CASTS, operator_named, takes_numbers
 from .casts import cast
@@ -221,9 +222,26 @@ class Function:
         compiled, count = self.compiled, self.schema.positional
         given = {f"v_{p[0]}": v for p, v in zip(self.schema.parameters[count:], values[count:])}
         try:
-            return compiled(*values[:count], **given)
+            result = compiled(*values[:count], **given)
         except Exception as error:
             raise failure(error) from None
+        return _unnamed(result) if type(result) in (tuple, list, dict) or isinstance(result, ReturnType) else result
+
+
+def _unnamed(value):
+    """What a program returned with tuples for the named results of ops: their names are left behind."""
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            if isinstance(item, (tuple, list, dict)):
+                value[key] = _unnamed(item)
+        return value
+    if kind is list:
+        value[:] = [_unnamed(item) if isinstance(item, (tuple, list, dict)) else item for item in value]
+        return value
+    if kind is tuple or isinstance(value, ReturnType):
+        return tuple(_unnamed(item) if isinstance(item, (tuple, list, dict)) else item for item in value)
+    return value
 
 
 def unparse(node) -> str:
