@@ -109,7 +109,9 @@ def numerical(func, inputs, t, outputs, eps, part):
         if t.is_complex():
             imaginary = [part(d) for d in difference(func, inputs, t, unit(t, i, 1j), eps, i)]
             columns = [a + 1j * b for a, b in zip(columns, imaginary)]
-        for jacobian, column in zip(jacobians, columns):
+        for n, (jacobian, column) in enumerate(zip(jacobians, columns)):
+            if column.dtype.kind == "c" and jacobian.dtype.kind != "c":  # a complex output of a real input
+                jacobian = jacobians[n] = jacobian.astype(np.complex128)
             jacobian[i] = np.asarray(column).reshape(-1)
     return jacobians
 
@@ -131,6 +133,8 @@ def _get_numerical_jacobian(fn, inputs, outputs=None, target=None, eps=1e-3, is_
                          "complex outputs.")
     found = []
     for t in _iter_tensors(inputs if target is None else target, True):
+        if t.is_complex() and any(o.is_complex() for o in outputs):
+            raise AssertionError("Expected ds_dx to be real-valued, not complex")
         jacobians = numerical(fn, inputs, t, outputs, eps, np.asarray)
         found.append(tuple(
             torch.from_numpy(j).to(t.dtype if t.is_complex() or not o.is_complex() else o.dtype)

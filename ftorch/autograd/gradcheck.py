@@ -16,6 +16,13 @@ from ..eager.dispatch.levels import Wrapped
 from ..eager.tensor import TensorBase, new_leaf
 from . import _finite_differences as differences
 from ._finite_differences import _get_numerical_jacobian, _iter_tensors, is_inexact  # noqa: F401
+from ._jacobians import (  # noqa: F401
+    _as_tuple,
+    _differentiable_outputs,
+    get_analytical_jacobian,
+    get_numerical_jacobian,
+    get_numerical_jacobian_wrt_specific_input,
+)
 from .grad_mode import enable_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

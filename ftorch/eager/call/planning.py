@@ -289,7 +289,7 @@ def _element(definition, plan):
     if element is None:
         return None
     dtype = plan.geometry.dtype
-    if dtype.stored:
+    if dtype.stored or dtype is _dtype.float8_e8m0fnu:  # whose least number stands for zero
         return None
     if element == "scalar" and (
         not plan.scalars or dtype.category < {INT: 0, FLOAT: 2, COMPLEX: 3}[plan.scalars]

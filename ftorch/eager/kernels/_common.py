@@ -57,6 +57,13 @@ def converted(x, dtype):
     return x.astype(dtype)
 
 
+def filled(size, value, dtype):
+    """An array of one number, as `converted` has it."""
+    if np.dtype(dtype) in _BOUNDED:
+        return jnp.full(size, converted(jnp.asarray(value, np.float32), dtype))
+    return jnp.full(size, value, dtype)
+
+
 # What x86 converts floating-point numbers to first; narrower integers are the low bits of that.
 _VIA = {"uint8": np.int64, "int64": np.int64, "uint32": np.int64, "uint64": np.int64}
 

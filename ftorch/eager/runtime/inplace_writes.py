@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import device as _device
 from ..core import forking
+from ..core.dtype import float8_e8m0fnu
 from ..core.errors import translate_error
 from ..core.geometry import has_internal_overlap
 from ..memory.storage import strided
@@ -49,7 +50,7 @@ def write_of(plan):
     """
     definition = plan.op.definition
     write: tuple = 0, 0, None
-    if definition.element is not None:
+    if definition.element is not None and plan.inputs[0].dtype is not float8_e8m0fnu:  # which has no zero
         constant = None if definition.element == "scalar" else definition.element
         write = _KINDS["fill"], 0, constant
     elif plan.op.name == "copy" and plan.inputs[0].dtype is plan.inputs[1].dtype:

@@ -260,7 +260,16 @@ def cast_array(array, dtype):
     if array.dtype.kind == "c" and not dtype.is_complex:
         array = array.real
     with np.errstate(all="ignore"):
+        if dtype in _BOUNDS and array.dtype.kind in "biuf":
+            array = _BOUNDS[dtype](array.astype(np.float32))
         return array.astype(dtype.numpy)
+
+
+# Numbers beyond what these dtypes have become the nearest one; nan stays nan.
+_BOUNDS = {
+    _dtype.float8_e4m3fn: lambda x: np.clip(x, -448, 448),
+    _dtype.float8_e8m0fnu: lambda x: np.maximum(np.abs(x), np.float32(2.0**-127)),
+}
 
 
 def check_numbers(array, dtype):

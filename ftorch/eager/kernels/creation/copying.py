@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from ...core.errors import size_mismatch
 from ...core.registry import op
 from ...core.user_warnings import warn_once
-from .._common import converted, is_complex
+from .._common import converted, filled, is_complex
 
 
 def cast(x, dtype):
@@ -102,7 +102,7 @@ def _(grad):
 
 @op("zero(Tensor self) -> Tensor", forms="inplace", layout="pointwise")
 def zero(self):
-    return jnp.zeros_like(self)
+    return filled(self.shape, 0, self.dtype)
 
 
 zero.every(0)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import converted, dtype_name, from_both_ends, up
+from .._common import converted, dtype_name, filled, from_both_ends, up
 
 
 def _not_implemented(kernel, dtype):
@@ -23,7 +23,7 @@ def _is(dtype, kind):
 
 @op("full(int[] size, Scalar fill_value, ScalarType dtype) -> Tensor", forms="")
 def full(size, fill_value, dtype):
-    return jnp.full(size, fill_value.astype(dtype))
+    return jnp.full(size, converted(fill_value, dtype))
 
 
 full.every()
@@ -32,7 +32,7 @@ full.every()
 def _constant(name, value):
     @op(f"{name}(int[] size, ScalarType dtype) -> Tensor", forms="")
     def constant(size, dtype):
-        return jnp.full(size, value, dtype)
+        return filled(size, value, dtype)
 
     return constant.every(value)
 
@@ -110,14 +110,14 @@ triu_indices = _triangle_indices(
 def _of_tensor(name, value):
     @op(f"{name}_like(Tensor self, ScalarType dtype) -> Tensor", forms="", differentiable=False)
     def like(self, dtype):
-        return jnp.full(self.shape, value, dtype)
+        return filled(self.shape, value, dtype)
 
     like.every(value)
 
     @op(f"new_{name}(Tensor self, int[] size, ScalarType dtype) -> Tensor", forms="",
         differentiable=False)
     def new(self, size, dtype):
-        return jnp.full(size, value, dtype)
+        return filled(size, value, dtype)
 
     new.every(value)
 
@@ -130,7 +130,7 @@ _of_tensor("empty", 0)
 @op("full_like(Tensor self, Scalar fill_value, ScalarType dtype) -> Tensor", forms="",
     differentiable=False)
 def full_like(self, fill_value, dtype):
-    return jnp.full(self.shape, fill_value.astype(dtype))
+    return jnp.full(self.shape, converted(fill_value, dtype))
 
 
 full_like.every()
@@ -139,7 +139,7 @@ full_like.every()
 @op("new_full(Tensor self, int[] size, Scalar fill_value, ScalarType dtype) -> Tensor", forms="",
     differentiable=False)
 def new_full(self, size, fill_value, dtype):
-    return jnp.full(size, fill_value.astype(dtype))
+    return jnp.full(size, converted(fill_value, dtype))
 
 
 new_full.every()
