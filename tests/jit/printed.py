@@ -1,7 +1,7 @@
 """Programs whose ``.code`` and ``.graph`` are compared with PyTorch's."""
 
 # ruff: noqa: E741, F841, UP006, UP035, UP045
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -89,7 +89,34 @@ def optional(x: Optional[torch.Tensor], y: torch.Tensor, names: List[str]) -> to
     return x + y
 
 
-FUNCTIONS = [sequence, control, containers, exits, numbers, optional]
+def left_early(x: int):
+    if x == 1:
+        r = "a"
+    elif x == 2:
+        r = "b"
+    else:
+        return "z"
+    return r + "q"
+
+
+def maybe(x, n: int, flag: bool):
+    y = x if n > 1 else None
+    if flag:
+        z = y
+    else:
+        z = x + n
+    return y, z
+
+
+def asked(x: Any):
+    return isinstance(x, int), isinstance(x, (float, str)), isinstance(x, List[int])
+
+
+def truths(n: int, flag: bool):
+    return n and flag, flag or n > 2, (n or flag) and not flag
+
+
+FUNCTIONS = [sequence, control, containers, exits, numbers, optional, left_early, maybe, asked, truths]
 
 
 class Layer(nn.Module):

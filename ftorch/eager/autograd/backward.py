@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..call.op import hooks, in_c, special
-from ..core.user_warnings import warn_once
+from ..core.user_warnings import warn_once, warn_user
 from ..runtime import capture_trace
 from ..tensor import TensorBase, modes
 from . import backward_units, gradient_values
@@ -510,6 +510,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not all(isinstance(t, (TensorBase, tuple)) for t in outs):
         raise AssertionError("Expected output to be a torch.Tensor")
+    if not only_inputs:
+        warn_user("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
+                  "parts of the graph, please use torch.autograd.backward.", FutureWarning)
     grads = [None] * len(outs) if grad_outputs is None else list(_sequence(grad_outputs))
     outs, grads = _of_parts(outs, grads)
     ins = [getattr(t, "_ftorch_part", t) for t in wanted]

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..core.handles import add_hook
+from ..core.places import ENGINE
 from ..tensor import TensorBase, extras, modes
 from . import gradient_values
 
@@ -44,7 +45,10 @@ running = _Running()
 
 def made_at(depth: int):
     """Where a node is made: (the stack without its last ``depth`` frames, the node that makes it or None)."""
-    return traceback.extract_stack()[: -depth - 1], running.node
+    stack = traceback.extract_stack()[: -depth - 1]
+    while stack and stack[-1].filename.startswith(ENGINE):  # how the engine came here tells nobody anything
+        del stack[-1]
+    return stack, running.node
 
 
 class Node:

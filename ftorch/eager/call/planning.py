@@ -37,7 +37,7 @@ from .kernel_functions import (
     trace_kernel,
 )
 from .operands import hashable, holds_tensors
-from .promotion import preserved
+from .promotion import preserved, result_type_of
 from .size_errors import raise_early, refuses, stand_ins
 from .stored_dtypes import as_stored, dtype_of_result, in_stored_dtypes, stored_dtype
 
@@ -335,6 +335,13 @@ def _result_geometries(definition, results, tensors, device, stored, slots):
 _RESIZING = frozenset({"addbmm"})  # in place, the first operand takes the shape of the result
 
 
+def _check_castable(found, wanted):
+    if not _dtype.can_cast(found, wanted):
+        raise RuntimeError(
+            f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
+        )
+
+
 @scoped_trace
 def build_inplace(op, operands, static) -> OpPlan:
     """The plan of an in-place call: the result in the first operand's dtype and shape.
@@ -347,14 +354,18 @@ def build_inplace(op, operands, static) -> OpPlan:
     target = operands[0]._ftorch_geometry
     if op.name in _IN_OWN_DTYPE and target.device is not _device.META:
         static = _in_own_dtype(target.dtype, *static)
-    plan = build(op, operands, static)
-    result = plan.geometry
     definition = op.definition
-    if definition.promote is not None and not _dtype.can_cast(result.dtype, target.dtype):
-        raise RuntimeError(
-            f"result type {result.dtype.scalar_name} can't be cast to the desired output type "
-            f"{target.dtype.scalar_name}"
-        )
+    try:
+        plan = build(op, operands, static)
+    except NotImplementedError:
+        if definition.promote is not None:  # PyTorch asks for the place of the result before it looks for a kernel
+            found = result_type_of(operands)
+            _check_castable(found if definition.promote != "float" or found.category > 1 else _dtype.get_default_dtype(),
+                            target.dtype)
+        raise
+    result = plan.geometry
+    if definition.promote is not None:
+        _check_castable(result.dtype, target.dtype)
     if result.shape != target.shape and op.name not in _RESIZING:
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "

@@ -73,6 +73,9 @@ class _Exits:
                     self.graph.forget(rest)
                 if found.status == _THROWS and block is not self.graph:  # what it gave may have been made after that
                     block.returned = [self.uninitialized(v) for v in block.returned]
+                elif block is not self.graph:
+                    block.returned = [self.uninitialized(v) if v.producer is not None and v.producer.block is None else v
+                                      for v in block.returned]
                 break
             if found.status == _MIGHT:
                 if index < len(block.body):

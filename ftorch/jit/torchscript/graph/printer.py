@@ -37,6 +37,7 @@ class _Printer:
         self.out: list[str] = []
         self.level = 0
         self.tensors: list = []
+        self.noted: set[Value] = set()  # values of several types that are printed with them
 
     # --- names
 
@@ -103,7 +104,7 @@ class _Printer:
 
     def can_inline(self, v, user, offset) -> bool:
         n = v.producer
-        if len(n.results) != 1 or len(self.uses.get(v, ())) != 1 or n.nested:
+        if len(n.results) != 1 or len(self.uses.get(v, ())) != 1 or n.nested or n.op == "prim::isinstance":
             return False
         if v.name is not None and user is not None or n.op == "prim::ListConstruct" and _is_annotated(v.kind):
             return False
@@ -196,7 +197,11 @@ class _Printer:
 
     def assign(self, left, right) -> None:
         if left:
-            self.line(f"{', '.join(map(self.of, left))} = {self.listed(right)}")
+            note = ""
+            if len(left) == 1 and left[0].kind.name in ("Optional", "Union") and left[0] not in self.noted:
+                self.noted.add(left[0])  # what its first value is would not tell
+                note = f" : {annotation(left[0].kind)}"
+            self.line(f"{', '.join(map(self.of, left))}{note} = {self.listed(right)}")
             self.pending = [v for v in self.pending if v not in right]
 
     def branches(self, node) -> None:
