@@ -98,6 +98,16 @@ def contexts():
     return [(getattr(module, name), note) for module, name, note in names if hasattr(module, name)]
 
 
+def collector_call():
+    """What JAX has Python's collector call, and what this calls in turn; None where a version of JAX has it not."""
+    try:
+        from jax._src import lib
+
+        return lib._xla_gc_callback, lib._xla_gc_callback.__globals__["_jax"].collect_garbage
+    except (ImportError, AttributeError, KeyError):
+        return None
+
+
 def swallowed_interrupt(error: BaseException) -> bool:
     """Whether JAX failed since it took an interrupt for an answer.
 

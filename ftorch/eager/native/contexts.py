@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
@@ -125,5 +126,13 @@ def _make_repeatable():
         context.__enter__, context.__exit__ = _undone(context.__enter__, note, context.__exit__), leave
 
 
+def _collect_in_c():
+    # It is a function of Python's, and the first that is called after a signal came while something was computed in C.
+    call = jax_internals.collector_call()
+    if call is not None and call[0] in gc.callbacks:
+        gc.callbacks[gc.callbacks.index(call[0])] = module.alone(call[1])
+
+
 if module is not None:
     _make_repeatable()
+    _collect_in_c()

@@ -17,8 +17,10 @@ import os
 import sys
 import threading
 import types
+from typing import Any
 
 from ..._alias import is_own
+from ...eager import native
 from ...eager.native.contexts import contextmanager, putting_back, repeatable
 from ...eager.tensor import TensorBase
 from . import purity
@@ -69,8 +71,15 @@ class _Collection:
 
     __call__ = repeatable(note)
 
+    def is_here(self) -> bool:
+        return self.thread is not None and self.thread == threading.get_ident()
 
-_collection = _Collection()
+
+if native.module is None:
+    _collection: Any = _Collection()
+    _collects: Any = _collection.is_here
+else:  # in C, where an interrupt that came there would not be dropped
+    _collection, _collects = native.module.note_collection, native.module.collects
 gc.callbacks.append(_collection)
 
 
@@ -135,7 +144,7 @@ class Watch(Reachable):
             before.enable()
 
     def _event(self, frame, event, arg):
-        if _collection.thread is not None and _collection.thread == threading.get_ident():
+        if _collects():
             return
         if self._finder is not None:
             if frame is self._finder and event == "return":

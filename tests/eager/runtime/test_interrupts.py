@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
+import ctypes
+import functools
 import gc
 import os
 import random
@@ -14,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +25,7 @@ import pytest
 
 import ftorch as torch
 from ftorch.autograd import grad_mode
+from ftorch.eager import native
 from ftorch.eager.autograd import backward
 from ftorch.eager.call import op as _op
 from ftorch.eager.runtime import executor
@@ -174,6 +179,28 @@ def test_each_instruction_of_what_belongs_together(function):
             _check(training, states, (place, where))
 
 
+@pytest.mark.skipif(native.module is None, reason="what the collector calls is in Python without the kernels")
+def test_an_interrupt_before_a_collection_is_not_dropped(monkeypatch):
+    """Python reports and drops what is raised in what its collector calls. A signal is seen at the next function of Python's;
+    here everything up to the collector is in C."""
+    dropped: list = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: dropped.append(report.object))
+    calls = functools.partial(ctypes.pythonapi.PyErr_SetInterruptEx, signal.SIGINT), functools.partial(gc.collect)
+    callbacks = [c for c in gc.callbacks if isinstance(c, types.BuiltinFunctionType)]
+    assert len(callbacks) >= 2  # JAX's, and that of captures
+    others = [c for c in gc.callbacks if c not in callbacks]
+    gc.callbacks[:] = callbacks  # not pytest's or Hypothesis's
+    outer = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            collections.deque(map(functools.partial.__call__, calls), maxlen=0)
+    finally:
+        signal.signal(signal.SIGINT, outer)
+        gc.callbacks[:] = callbacks + others
+    assert not dropped and not native.module.collects()
+
+
+@pytest.mark.skipif(native.module is not None, reason="in C with the kernels")
 def test_an_interrupt_as_a_collection_ends(monkeypatch):
     """Else the thread would be taken to collect until the next one ends, and captures would not see what it does."""
     def tracer(frame, event, _):
