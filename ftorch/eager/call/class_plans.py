@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..core import device as _device
 from ..core.errors import translate_error
 from ..core.geometry import Geometry, Size, contiguous_stride, geometry
+from ..core.jax_scope import scoped_trace
 from ..memory import host_memory
 from ..runtime import size_classes
 from ..runtime.size_classes import CHANGED, ORDERED
@@ -197,7 +198,7 @@ def of_class(op, operands, static):
         return None
     if model.__class__ is _Refused:
         try:
-            raise_early(model.fn, inputs, model.scalars, None)
+            _refused(model.fn, inputs, model.scalars, None)
         except Exception as error:
             raise translate_error(error, op.name) from None
         return None
@@ -218,9 +219,12 @@ def of_class(op, operands, static):
     plan = made(model, tuple(inputs), geometries, instance, static, slots)
     if model.is_guarded:
         scalars = [SCALAR_STRUCTS[kind].dtype for kind in plan.scalars]
-        if refuses(plan.raw, stand_ins([(g.shape, g.dtype.numpy) for g in inputs], scalars)):
+        if _refuses(plan.raw, stand_ins([(g.shape, g.dtype.numpy) for g in inputs], scalars)):
             return None
     return plan
+
+
+_refused, _refuses = scoped_trace(raise_early), scoped_trace(refuses)
 
 
 def basic_geometries(inputs, shapes, dtypes, device):

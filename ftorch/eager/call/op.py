@@ -27,7 +27,7 @@ from ..runtime.executor import record
 from ..runtime.plan import reading, remember, writing
 from ..runtime.size_classes import ClassTable
 from ..tensor import PLAIN, Tensor, modes, new_leaf, wrap
-from . import call_checks, host_ops, planning, promotion
+from . import call_checks, class_plans, host_ops, planning, promotion
 from .argument_types import type_name
 from .hooks import hooks
 from .operands import hashable, holds_tensors, normalize, tensors_of
@@ -258,14 +258,16 @@ def _call(op: Op, operands, static=()):
         static = hashable(static, op.definition)
         return call(op, operands, static)
     if plan is None:
-        if holds_tensors(static):
+        if static and holds_tensors(static):
             return call(op, operands, hashable(static, op.definition))
         if op.host:
             return _call_host(op, operands, static, tensors, grad)
-        try:
-            plan = planning.build(op, operands, static)
-        except call_checks.MixedDevices as mixed:
-            return call(op, _moved(operands, mixed), static)
+        plan = class_plans.of_class(op, operands, static) if op.found else None  # nothing is traced, as in most new sizes
+        if plan is None:
+            try:
+                plan = planning.build(op, operands, static)
+            except call_checks.MixedDevices as mixed:
+                return call(op, _moved(operands, mixed), static)
         remember(op.plans, key, plan)
     if plan.checks:
         value_checks.check_values(plan, operands, tensors, read)

@@ -6,6 +6,8 @@ when it is over.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..native.waiting import Forked, beside
@@ -32,7 +34,7 @@ LEAST: dict[str, int] = {
         _RANKS,
     ),
     **dict.fromkeys(
-        "cumsum cumprod cummax cummin cumlogsumexp ftorch_cummax ftorch_cummin gather scatter scatter_add scatter-add "
+        "cumsum cumprod cummax cummin cumlogsumexp ftorch_cummax ftorch_cummin scatter scatter_add scatter-add "
         "scatter_mul scatter-mul scatter_min scatter-min scatter_max scatter-max concatenate pad tile reduce_prod "
         "argmax argmin".split(),
         _PASSES,
@@ -71,6 +73,16 @@ def _by_sizes(run, least):
     return product
 
 
+def _by_gathered(run, least):
+    def gather(x, indices, sizes):
+        """What is read counts, not what it is read from: a few rows of a large table are no long step."""
+        if indices.size * math.prod(sizes) < least * max(1, indices.shape[-1] if indices.ndim else 1):
+            return run(x, indices, sizes)
+        return _beside(run, (x, indices, sizes))
+
+    return gather
+
+
 class _Waited:
     """The ``make`` of a rule whose steps run beside where they are long."""
 
@@ -94,5 +106,7 @@ def install() -> None:
     for name, least in LEAST.items():
         if (rule := RULES.get(name)) is not None:
             RULES[name] = rule._replace(make=_Waited(rule.make, least, _by_size))
+    rule = RULES["gather"]
+    RULES["gather"] = rule._replace(make=_Waited(rule.make, _PASSES, _by_gathered))
     rule = RULES["dot_general"]
     RULES["dot_general"] = rule._replace(make=_Waited(rule.make, _MULTIPLICATIONS, _by_sizes))

@@ -132,6 +132,8 @@ latest: dict[Any, weakref.ref] = {}
 _programs: collections.OrderedDict[tuple, Program] = collections.OrderedDict()
 _recent: collections.deque[Program] = collections.deque(maxlen=16)  # traces of sizes that vary
 _varying: collections.OrderedDict[tuple, Program] = collections.OrderedDict()  # of sizes that may never come again
+_once: dict[int, None] = {}  # hashes of such that came once: most never come again
+_MOST_ONCE = 2048
 _programs_lock = forking.rlock()
 
 
@@ -140,6 +142,7 @@ def forget() -> None:
     with _programs_lock:
         _programs.clear()
         _varying.clear()
+        _once.clear()
 
 
 def _reusable(inputs, keep):
@@ -184,6 +187,16 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
     return arrays if order is None else [arrays[i] for i in places(order)]
 
 
+def _comes_first(mark, keep):
+    """Whether a trace of a size class runs on the host with nothing kept of it but its hash; what replaces much is not such."""
+    if not host_tier.ENABLED or sum([s.root.numel * s.root.dtype.itemsize for s in keep]) > _LARGE:
+        return False
+    _once[mark] = None
+    if len(_once) > _MOST_ONCE:
+        _once.pop(next(iter(_once)))
+    return True
+
+
 def _move(inputs, device):
     """Puts arrays of the CPU there, in the list itself: who else held them could not be seen with a second list."""
     for i in range(len(inputs)):
@@ -216,12 +229,23 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         if program is not None:
             _programs.move_to_end(key)
         elif (program := _varying.get(key)) is None:
-            program = Program(_varies(code), _reusable(inputs, keep), code, live)
-            known = _varying if program.varies else _programs
-            known[key] = program
-            if len(known) > (_MAX_VARYING if program.varies else MAX_PROGRAMS):
-                known.popitem(last=False)
             host_memory.free_memory.after_new_program()
+            varies, mark = _varies(code), hash(key)
+            came = mark in _once
+            if came or not (varies and not shares and device is _device.CPU and _comes_first(mark, keep)):
+                program = Program(varies, _reusable(inputs, keep), code, live)
+                known = _varying if varies else _programs
+                known[key] = program
+                if len(known) > (_MAX_VARYING if varies else MAX_PROGRAMS):
+                    known.popitem(last=False)
+                program.seen = int(came)
+    if program is None:
+        found = trace_programs.find(code, live)
+        if found is None:
+            finished += (None, interpret(code, inputs, ints, floats, live))
+        else:
+            finished += (None, found[0].run(inputs, found[1], ints, floats))
+        return
     program.seen += 1
     if shares and not program.compiled:
         results = shared_run(program, device, code, inputs, ints, floats, live)
@@ -373,7 +397,7 @@ def _replaced_input(found):
 
 
 def _varies(code):
-    return any(item.__class__ is not int and item.instance is not None for item in code)
+    return any([item.__class__ is not int and item.instance is not None for item in code])
 
 
 def _prefers_steps(program, code, steps, again, device):

@@ -26,6 +26,7 @@ from .trace_programs import TraceProgram
 _MOST_STEPS = 40
 _MOST_ELEMENTS = 1 << 14  # that all steps give together
 _LEAST_SEEN = 2  # as often a trace comes before it gets a function
+_WAITS = 20  # as often one of a size class runs as the class does, before its sizes are known to stay
 _TRIALS = 12  # runs whose time is looked at
 _LIMIT, _LIMIT_STEP = 2e-5, 1.5e-6  # seconds that a trace, and each of its steps, may take
 _MOST = 2048  # traces known
@@ -46,9 +47,11 @@ class ShortTrace:
         kinds: of its numbers.
         best: the shortest time that it took.
         function: ``run``, while the time is measured that `program.execute` takes; ``left``: runs to be measured.
+        waits: runs until it gets a function: to make one costs as much as it saves in some twenty, and a trace of a size
+            class has one for all sizes (`trace_programs`).
     """
 
-    __slots__ = ("seen", "run", "kinds", "best", "function", "left", "other")
+    __slots__ = ("seen", "run", "kinds", "best", "function", "left", "other", "waits")
 
     def __init__(self, code):
         self.seen, self.kinds, self.best, self.other = 0, "", 1.0, 1.0
@@ -56,6 +59,7 @@ class ShortTrace:
         self.run: Any = None if elements <= _MOST_ELEMENTS else False
         self.function: Any = None
         self.left = 0
+        self.waits = _WAITS if any([item.__class__ is not int and item.instance is not None for item in code]) else 0
 
 
 def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, again, finished):
@@ -117,6 +121,10 @@ def _results(short, code, live, inputs, ints, floats):
     short.seen += 1
     if run is None:
         if short.seen <= _LEAST_SEEN or not host_tier.ENABLED:
+            return None
+        if short.waits:
+            short.waits -= 1
+            short.seen = _LEAST_SEEN
             return None
         run = _prepare(short, code, live)
         if run is False:
