@@ -55,7 +55,7 @@ def configure() -> None:
          nodes._sequence, nodes.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
          frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors()),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
-         _op.op_named, inplace_writes.write_of, part_of, vars(executor)),
+         _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
 

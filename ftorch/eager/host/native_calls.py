@@ -15,7 +15,6 @@ import numpy as np
 from ..native import NUMBERS, PARTS, SUMMED, available, module
 from ..native.numpy_calls import Shaped, prepared, run
 from ..native.passes import (
-    attention,
     indexing,
     narrow_products,
     packed,
@@ -251,8 +250,59 @@ _by_kernel(packed.linear_dynamic, "ftorch_linear_dynamic")
 _by_kernel(narrow_products.convolution, "ftorch_convolve_pairs", dtypes=None)
 _by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
 _by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
-_by_kernel(attention.forward, "ftorch_attention", dtypes=None, sizes=("scale",))
-_by_kernel(attention.gradient, "ftorch_attention_gradient", "ftorch_attention_mask_gradient", dtypes=None, sizes=("scale",))
+_ATTENTION = "ftorch_attention", "ftorch_attention_gradient", "ftorch_attention_mask_gradient"
+_SHAPED.update(_ATTENTION)
+
+
+@override(*_ATTENTION)
+def _(params, inputs, outputs, plain, name):
+    """As `passes.attention` says it, with less in between: a cache grows from call to call, so that none comes twice."""
+    is_forward, counted = name == "ftorch_attention", bool(params.get("counted", False))
+    is_causal, dtypes = params["is_causal"], [np.dtype(x.dtype) for x in outputs]
+    count = 3 if is_forward else 4  # before the masks
+    masks, total = len(inputs) - counted, len(inputs)
+    names = ("scale", "sizes", *(["out"] if is_forward else ["grad"]), "query", "key", "value", "mask")
+    handler = module.Handler(name, names, "f" + "q" * 6)
+    empty, dense, float32 = module.empty, np.ascontiguousarray, np.float32
+
+    def step(*given):
+        arrays, (scale, shapes) = list(given[:total]), given[total:]
+        query, key, value = arrays[count - 3 : count]
+        batch, heads, rows, width = query.shape
+        groups = key.shape[1]
+        sizes = batch, heads, rows, key.shape[2], width, value.shape[3], is_causal, heads // groups, counted
+        steps = [_steps(shapes[0])[:3]] if is_forward else []
+        for i in range(count):
+            own = _steps_of(arrays[i])
+            if own[3] != 1 and arrays[i].shape[3] != 1:  # rows are dense
+                arrays[i] = dense(arrays[i])
+                own = _steps_of(arrays[i])
+            steps.append(own[:3])
+        steps.append([])
+        for i in range(count, masks):
+            steps[-1] = _steps_of(arrays[i])
+        if counted:
+            arrays[-1] = dense(arrays[-1])
+        made = [empty(tuple(shape), dtype) for shape, dtype in zip(shapes, dtypes)]
+        handler(arrays, made, (float32(scale), sizes, *steps))
+        return tuple(made)
+
+    return step
+
+
+def _steps_of(x):
+    """Elements from one to the next along an array's dimensions."""
+    item = x.itemsize
+    return [0 if n == 1 else step // item for n, step in zip(x.shape, x.strides)]
+
+
+def _steps(shape):
+    """The same of a contiguous array."""
+    found, step = [], 1
+    for n in reversed(shape):
+        found.append(step)
+        step *= n
+    return found[::-1]
 
 
 # --- in the place of NumPy's -----------------------------------------------------------

@@ -94,6 +94,13 @@ def _change(storage, g, offset, change):
         executor.flush()  # what is recorded in this thread may be what reads the array
 
 
+def own(storage):
+    """Gives a small storage that is not pending memory of its own (`Storage.own_memory`)."""
+    with _lock:
+        if storage.trace is None:
+            storage.own_memory()
+
+
 def part_of_host(storage, g, offset):
     """A copy of a part of memory that is shared with the user, without reading the rest; None if it takes more."""
     if g.bits or g.dtype.stored or storage.root.dtype.stored or capture_trace.capturing() is not None:

@@ -229,7 +229,6 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
         if program is not None:
             _programs.move_to_end(key)
         elif (program := _varying.get(key)) is None:
-            host_memory.free_memory.after_new_program()
             varies, mark = _varies(code), hash(key)
             came = mark in _once
             if came or not (varies and not shares and device is _device.CPU and _comes_first(mark, keep)):
@@ -239,6 +238,7 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
                 if len(known) > (_MAX_VARYING if varies else MAX_PROGRAMS):
                     known.popitem(last=False)
                 program.seen = int(came)
+                host_memory.free_memory.after_new_program()
     if program is None:
         found = trace_programs.find(code, live)
         if found is None:

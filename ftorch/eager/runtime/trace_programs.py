@@ -35,22 +35,21 @@ def find(code, live):
         code, live: see `program.execute`.
     """
     key: list = []
-    plans = []
+    plans: list = []
+    add, add_plan = key.append, plans.append
     for item in code:
         if item.__class__ is int:
-            key.append(item)
+            add(item)
             continue
-        plans.append(item)
+        add_plan(item)
         instance = item.instance
         if instance is not None and instance.dtype is None and hasattr(instance.of, "program"):
-            key.append(instance.of.program)
-        elif item.is_fixed():
-            key.append(item)
+            add(instance.of.program)
+        elif item.program is not None and item.is_fixed():
+            add(item)
         else:
-            key.append(OPAQUE)
-            key.append(len(item.geometries))
-            key.append(item.scalars)
-    key.append(tuple(live))
+            add((OPAQUE, len(item.geometries), item.scalars))
+    add(tuple(live))
     found = _programs.get(frozen := tuple(key), False)
     if found is False:
         with _lock:

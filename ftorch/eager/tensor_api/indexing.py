@@ -26,7 +26,7 @@ from ..call.op import (
     to_numpy,
 )
 from ..core import api
-from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64
+from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int64, uint8
 from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
 from ..core.registry import OPS
@@ -137,6 +137,14 @@ def _parse(x, index):
     items = _items(index)
     consumed = 0
     for i in items:
+        kind = i.__class__
+        if kind is slice or kind is int:
+            consumed += 1
+            continue
+        if kind in PLAIN:
+            own = i._ftorch_geometry
+            consumed += own.ndim if own.dtype is bool_ or own.dtype is uint8 else 1
+            continue
         if i is None or i is Ellipsis or isinstance(i, bool) or isinstance(i, np.bool_):
             continue
         dtype = i.dtype if isinstance(i, (TensorBase, np.ndarray)) else None

@@ -192,6 +192,17 @@ def test_every_entry_is_a_rule_and_values_are_the_same(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
+def test_what_is_gathered_counts(monkeypatch):
+    """A few rows of a large table are there before a thread of its own has started."""
+    table = torch.arange(float(long_steps._PASSES)).reshape(-1, 64)
+    table[0, 0].item()
+    calls = []
+    monkeypatch.setattr(long_steps, "_beside", lambda run, operands: (calls.append(1), run(*operands))[1])
+    for n in range(5, 15):
+        assert table[torch.arange(n) * 2][:, 3].tolist() == [128 * i + 3 for i in range(n)]
+    assert not calls
+
+
 @pytest.mark.skipif(native.module is None, reason="a loop of the kernels")
 @pytest.mark.parametrize("gradient", [False, True])
 def test_the_loop_of_an_lstm_is_given_up(gradient, at_alarm):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -167,6 +168,43 @@ def test_what_was_read_before_stays(name):
     np.testing.assert_array_equal(whole.numpy(), old)
     np.testing.assert_array_equal(part.numpy(), old[3])
     assert total.item() == pytest.approx(old.sum(dtype=np.float64))
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_into_small_tensors(name, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "COLUMNS", 100)
+    found = []
+    for t in BOTH:
+        x = _made(t)
+        x[0, 0].item()
+        for _ in range(3):  # from recorded memory, memory of its own, and memory that something pending reads
+            WRITES[name](t, x)
+            found += [x.sum().item()]
+        before, pending = x.clone(), x * 2
+        WRITES[name](t, x)
+        found += [before.tolist(), pending.tolist(), x.tolist()]
+    half = len(found) // 2
+    for ours, theirs in zip(found[:half], found[half:], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.skipif(call_op.in_c is None, reason="Python records them")
+def test_a_small_write_to_what_is_known_is_not_recorded():
+    """To record `x[i] = v` copies the storage when it runs: a loop of them copied it as often as it wrote."""
+    x, row = ftorch.zeros(50, 20), ftorch.arange(20.0)
+    x[0, 0].item(), row[0].item()
+    x[0] = 1.0
+    before = executor.stats.ops
+    for i in range(1, 50):
+        x[i] = float(i)
+        x[i, 3:5] = row[6:8]
+        x[ftorch.tensor([i, i - 1]), 7] = -1.0
+    assert executor.stats.ops == before
+    pending = x + 1  # reads the memory: the write waits for its turn
+    before = executor.stats.ops
+    x[0] = 8.0
+    assert executor.stats.ops > before
+    assert (pending[0, 0].item(), x[0, 0].item(), x[9].tolist()) == (2, 8, [9] * 3 + [6, 7, 9, 9, -1] + [9] * 12)
 
 
 def test_a_write_copies_nothing():

@@ -145,3 +145,17 @@ def test_traces_that_come_once_keep_nothing(monkeypatch):
     for _ in range(2):
         assert (torch.ones(2039) * 2).sum().item() == 2 * 2039
     assert len(short_traces.known) == 1
+
+
+def test_traces_of_a_class_wait_for_a_function(monkeypatch):
+    """To make one costs as much as it saves in some twenty runs, and the class has one for all sizes."""
+    made, prepare = [], short_traces._prepare
+    monkeypatch.setattr(short_traces, "_prepare", lambda *given: (made.append(1), prepare(*given))[1])
+    sizes = [*range(1003, 1010)]
+    for _ in range(6):
+        for n in sizes:
+            assert ((torch.ones(n) * 3 - 1).exp().sum() * 0 + n).item() == n
+    assert not made
+    for _ in range(2 * short_traces._WAITS):
+        assert ((torch.ones(1009) * 3 - 1).exp().sum() * 0 + 1009).item() == 1009
+    assert made

@@ -36,7 +36,7 @@ struct Known {
   PyObject *plain;                                   // the set of classes without overrides
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
-  PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of;  // functions in Python
+  PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of, *own;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
   PyObject *short_traces, *forked, *errors, *ignored;  // functions of traces; NumPy's variable for errors and its value without
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once

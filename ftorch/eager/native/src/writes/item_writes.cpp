@@ -188,6 +188,20 @@ bool is_part(PyObject* value, PyObject* x, const Part& part) {
   return PyLong_AsSsize_t(at(value, TENSOR_OFFSET)) == PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + part.offset;
 }
 
+// Whether a small storage is written to at once: it has its value in memory of NumPy's that nothing else holds, and what is written,
+// and where, is known, too. To record the write would copy the storage when it runs. 1, 0 or -1 as in `settle`.
+int is_at_hand(PyObject* storage, PyObject* value, const Advanced& advanced) {
+  const auto waits = [](PyObject* tensor) { return at(at(tensor, TENSOR_STORAGE), STORAGE_TRACE) != Py_None; };
+  if (at(storage, STORAGE_TRACE) != Py_None || (is_plain(Py_TYPE(value)) && waits(value))) return 0;
+  for (int k = 0; k < advanced.count; k++)
+    if (waits(advanced.tensors[k])) return 0;
+  if (has_own_array(storage)) return 1;
+  PyObject* array = at(storage, STORAGE_ARRAY);
+  if (!PyArray_CheckExact(array) || Py_REFCNT(array) != 1) return 0;
+  Held done(PyObject_CallOneArg(known.own, storage));
+  return done ? has_own_array(storage) : -1;
+}
+
 // 1, 0 or -1 as `write_now`.
 int assign(PyObject* x, const Part& part, const Advanced& advanced, PyObject* value) {
   PyObject *storage = at(x, TENSOR_STORAGE), *geometry = at(x, TENSOR_GEOMETRY);
@@ -196,10 +210,12 @@ int assign(PyObject* x, const Part& part, const Advanced& advanced, PyObject* va
   const bool copies = is_plain(Py_TYPE(value));
   if (copies && !is_free(value)) return 0;
   if (copies && !advanced.count && is_part(value, x, part)) return count(storage) ? 1 : -1;
-  if (!is_written_at_once(storage) || !lie_simply(geometry, at(storage, STORAGE_ROOT))) return 0;
+  if (!lie_simply(geometry, at(storage, STORAGE_ROOT))) return 0;
+  int found = is_written_at_once(storage) ? 1 : is_at_hand(storage, value, advanced);
+  if (found < 1) return found;
   Held shape(tuple_of(part.shape, part.rank)), stride(tuple_of(part.stride, part.rank));
   if (!shape || !stride) return -1;
-  int found = settle(storage);
+  found = settle(storage);
   const npy_intp offset = PyLong_AsSsize_t(at(x, TENSOR_OFFSET)) + part.offset;
   if (found == 1 && advanced.count)
     return put_now(storage, shape.object, stride.object, offset, advanced.tensors, advanced.dims, advanced.count, value, false);

@@ -94,6 +94,8 @@ PyArrayObject* own_array(PyObject* storage) {
 
 }  // namespace
 
+bool has_own_array(PyObject* storage) { return own_array(storage) != nullptr; }
+
 int take(PyObject* storage, PyArrayObject*& array) {
   if ((array = own_array(storage))) return 1;
   Held trace(current_trace());

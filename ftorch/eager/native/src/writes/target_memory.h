@@ -24,6 +24,9 @@ int settle(PyObject* storage);
 // thread has recorded has let go of it. 1, 0 or -1 as in `settle`.
 int take(PyObject* storage, PyArrayObject*& array);
 
+// Whether there is such an array now.
+bool has_own_array(PyObject* storage);
+
 // Counts a write; false with an error, before anything is written.
 bool count(PyObject* storage);
 
