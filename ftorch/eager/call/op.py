@@ -245,10 +245,8 @@ def _call(op: Op, operands, static=()):
             if scanned is None:
                 return result
     key, tensors, scalars, grad = scanned
-    if scalars and tensors and op.alternative is not None:
-        found = op.alternative(*operands)
-        if found is not None:
-            return call(op_named(found[0]), *found[1:])
+    if scalars and tensors and op.alternative is not None and (found := op.alternative(*operands)) is not None:
+        return call(op_named(found[0]), *found[1:])
     static = static and static_key(static)
     key.append(static)
     key = tuple(key)
