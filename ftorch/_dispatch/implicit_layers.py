@@ -95,6 +95,33 @@ def _softsign(x):
     return x / (x.abs() + 1)
 
 
+@composes("local_response_norm")
+def _local_response_norm(x, size, alpha, beta, k):
+    if x.dim() < 3 or 0 in x.shape:
+        return None
+    sides, sizes = (size // 2, (size - 1) // 2), list(x.shape)
+    squares = x.mul(x)
+    if x.dim() == 3:
+        padded = api.nn.functional.pad(squares.unsqueeze(1), (0, 0, *sides))
+        means = api.nn.functional.avg_pool2d(padded, (size, 1), stride=1).squeeze(1)
+    else:
+        planes = squares.view(sizes[0], 1, sizes[1], sizes[2], -1)
+        padded = api.nn.functional.pad(planes, (0, 0, 0, 0, *sides))
+        means = api.nn.functional.avg_pool3d(padded, (size, 1, 1), stride=1).squeeze(1).view(sizes)
+    return x / means.mul(alpha).add(k).pow(beta)
+
+
+@composes("multilabel_soft_margin_loss")
+def _multilabel_soft_margin_loss(x, target, weight, size_average, reduce, reduction):
+    if size_average is not None or reduce is not None or not x.dim():
+        return None
+    log_sigmoid = api.nn.functional.logsigmoid
+    loss = -(target * log_sigmoid(x) + (1 - target) * log_sigmoid(-x))
+    if weight is not None:
+        loss = loss * weight
+    return _reduced(loss.sum(dim=x.dim() - 1) / x.shape[-1], reduction)
+
+
 @composes("prelu")
 def _prelu(x, weight):
     if x.dim() > 1 or weight.numel() == 1:

@@ -12,9 +12,12 @@ tensor([12., 12., 12., 12., 12.])
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 
+from ..amp.autocast_mode import autocast, is_autocast_enabled
+from ..eager.dispatch.autocast import DEVICE_TYPES
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
@@ -61,7 +64,11 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
             f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}."
         )
     try:
-        return _exported(mod, args, kwargs, dynamic_shapes)
+        with contextlib.ExitStack() as stack:
+            # A program computes as its caller asks, not as autocast was when it was made.
+            for kind in filter(is_autocast_enabled, DEVICE_TYPES):
+                stack.enter_context(autocast(kind, enabled=False))
+            return _exported(mod, args, kwargs, dynamic_shapes)
     except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
         error.args = (f"{error}\n\n{_ADVICE}",)
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import os
 import sys
 import tempfile
@@ -47,6 +48,10 @@ def write_package(program, package_path=None, metadata=None):
         "out_spec": pytree.treespec_dumps(spec.out_spec),
         "positional": program._argument_names()[0],
         "device": device.type,
+        "ranges": {
+            str(k): [int(r.lower), None if r.upper == math.inf else int(r.upper)]
+            for k, r in program.range_constraints.items()
+        },
         "metadata": {str(k): str(v) for k, v in (metadata or {}).items()},
     }
 
@@ -130,6 +135,7 @@ class AOTICompiledModel:
         self._signature = Signature(**description["signature"])
         self._in_spec = pytree.treespec_loads(description["in_spec"])
         self._out_spec = pytree.treespec_loads(description["out_spec"])
+        self._ranges = description.get("ranges", {})  # not in those of earlier versions
         self._order = list(self._in_spec.child(1).context or ())
         device = runner.device
         self._constants = {n: constants[n].detach().to(device) for n in self._signature.constants}
@@ -217,6 +223,15 @@ class AOTICompiledModel:
             if isinstance(expected, int) and size != expected:
                 raise RuntimeError(
                     f"input_handles[{i}]: unmatched dim value at {dim}, expected: {expected}, but got: {size}"
+                )
+            low, high = (None, None) if isinstance(expected, int) else self._ranges.get(expected, (None, None))
+            if low is not None and size < low:
+                raise RuntimeError(
+                    f"input_handles[{i}]: dim value is too small at {dim}, expected it to be >= {low}, but got: {size}\n"
+                )
+            if high is not None and size > high:
+                raise RuntimeError(
+                    f"input_handles[{i}]: dim value is too large at {dim}, expected to be <= {high}, but got: {size}\n"
                 )
         return True
 

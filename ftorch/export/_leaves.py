@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import inspect
 
+from .._dispatch import composition
 from .._ops import OpOverload, ops
 from ..eager.core import api as torch
 from ..eager.core.device import get_default_device
 from ..eager.core.public_functions import python_of
+from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
 from ..eager.tensor import TensorBase
 
 # name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
@@ -191,7 +193,7 @@ def embedding_bag(whole, function, args, kwargs):
 
 def _interpolate(given):
     mode, rank = given["mode"], given["input"].dim() - 2
-    if given["antialias"] or mode in ("area", "nearest-exact") or (
+    if mode == "area" or (given["antialias"] and mode != "bilinear") or (
         given["scale_factor"] is not None and given["recompute_scale_factor"]
     ):
         return None
@@ -200,8 +202,9 @@ def _interpolate(given):
     scale = [float(scale)] * rank if isinstance(scale, (int, float)) else scale and list(scale)
     names = {"linear": "linear1d", "bilinear": "bilinear2d", "trilinear": "trilinear3d",
              "bicubic": "bicubic2d", "nearest": f"nearest{rank}d"}
-    align = () if mode == "nearest" else (bool(given["align_corners"]),)
-    overload = getattr(ops.aten, f"upsample_{names[mode]}").vec
+    align = () if mode.startswith("nearest") else (bool(given["align_corners"]),)
+    name = f"_upsample_nearest_exact{rank}d" if mode == "nearest-exact" else f"upsample_{names[mode]}"
+    overload = getattr(ops.aten, f"_{name}_aa" if given["antialias"] else name).vec
     return overload, (given["input"], size, *align, scale), {}
 
 
@@ -398,6 +401,21 @@ def _cross_entropy_kernel(args, kwargs):
     return ops.aten.cross_entropy_loss.default, (input, target, *rest), {}
 
 
+def _log_sigmoid_kernel(args, kwargs):
+    return ops.aten.log_sigmoid.default, args, kwargs
+
+
+def _affine_grid_kernel(args, kwargs):
+    theta, size, align = (*args, *(None,)[len(args) - 2 :])
+    return ops.aten.affine_grid_generator.default, (theta, list(size), bool(align)), {}
+
+
+def _grid_sample_kernel(args, kwargs):
+    x, grid, mode, padding, align = (*args, *("bilinear", "zeros", None)[len(args) - 2 :])
+    numbers = SAMPLINGS.index(mode), PADDINGS.index(padding)
+    return ops.aten.grid_sampler.default, (x, grid, *numbers, bool(align)), {}
+
+
 def _number(value):
     return isinstance(value, (int, float, complex))
 
@@ -429,8 +447,23 @@ def _of_numbers(found):
 
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
-    "argwhere": _argwhere_kernel, "cross_entropy": _cross_entropy_kernel,
+    "argwhere": _argwhere_kernel, "cross_entropy": _cross_entropy_kernel, "logsigmoid": _log_sigmoid_kernel,
+    "affine_grid": _affine_grid_kernel, "grid_sample": _grid_sample_kernel,
 }
+# Kernels that are Python's functions of several operators in PyTorch; its files can have no others.
+_ABSENT = frozenset("local_response_norm multilabel_soft_margin_loss normalize softsign tanhshrink".split())
+
+
+def written(name, operands):
+    """ATen's op for a write of all of a tensor: `copy_`, `fill_`, `zero_`."""
+    packet = getattr(ops.aten, f"{name}_")
+    kind = "default" if name != "fill" else "Tensor" if isinstance(operands[1], TensorBase) else "Scalar"
+    return getattr(packet, kind), tuple(operands), {}
+
+
+def composed(op, operands, static):
+    """The result of the calls that make up a kernel's, for a kernel that ATen does not have; else None."""
+    return composition.composed(op, operands, static) if op.name in _ABSENT else None
 
 
 def kernel(name, found):

@@ -76,8 +76,8 @@ def _run_kernel(op, operands, given, static):
     slots, tensors, scalars, _ = kernel_functions.laid_out(definition, operands, _frozen(static))
     casts, numbers = call_checks.promotion_of(op, definition, slots, tensors, scalars)
     fn = kernel_functions.KernelFunction(definition, slots, casts, numbers, len(tensors), None)
-    arrays = [a for g in given for a in (g if isinstance(g, (list, tuple)) else (g,))
-              if _is_array(a)]
+    arrays = [jnp.asarray(a) if isinstance(a, np.ndarray) else a  # a constant of the program
+              for g in given for a in (g if isinstance(g, (list, tuple)) else (g,)) if _is_array(a)]
     return fn(*arrays, *_numbers(operands, given))
 
 

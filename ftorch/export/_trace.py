@@ -311,6 +311,10 @@ class ExportLevel(TraceLevel):
             value = overload(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
         return self.results(value, node)
 
+    def call(self, op, operands, static):
+        result = _leaves.composed(op, operands, static) if self.renames else None
+        return super().call(op, operands, static) if result is None else result
+
     def call_inplace(self, op, operands, static):
         target = super().call_inplace(op, operands, static)
         if isinstance(target, Traced):
@@ -320,8 +324,7 @@ class ExportLevel(TraceLevel):
     def _target(self, op, operands, static, form):
         definition = op.definition if isinstance(op, _op.Op) else op
         if form == "inplace" and definition.name in ("copy", "fill", "zero"):
-            operands = [o for o in operands if o is not None]
-            return getattr(ops.aten, f"{definition.name}_").default, tuple(operands), {}
+            return _leaves.written(definition.name, [o for o in operands if o is not None])
         found = super()._target(op, operands, static, form)
         if self.renames:
             return _leaves.kernel(definition.name, found)
@@ -412,9 +415,7 @@ def _stack_trace() -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(places.PACKAGE) and not name.startswith(_LAYERS):
-            if name == __file__ and (
-                frame.f_code.co_name == "_traced"
-            ):
+            if name == __file__ and frame.f_code.co_name == "_traced":
                 break
         elif not name.endswith("module.py") and not name.startswith("<ftorch "):
             frames.append(frame)

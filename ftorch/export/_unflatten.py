@@ -6,12 +6,20 @@ import operator
 from typing import Any
 
 from .._old_names import place_in
+from ..eager.tensor import TensorBase
 from ..fx.graph import Graph
 from ..fx.node import Node, map_arg
-from ..nn import Module
+from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from .exported_program import ExportedProgram, _InputHook, _register
 from .graph_signature import InputKind, OutputKind
+
+
+def _copied(value):
+    if not isinstance(value, TensorBase):
+        return value
+    copy = value.detach().clone()
+    return Parameter(copy, value.requires_grad) if isinstance(value, Parameter) else copy
 
 
 class FlatArgsAdapter:
@@ -95,9 +103,13 @@ class UnflattenedModule(Module):
         for entry in export_module.module_call_graph:
             if entry.fqn:
                 self._place(entry.fqn)
+        own: dict[int, Any] = {}  # the program's tensors stay as they are; what several names share stays shared
         for spec in signature.input_specs:
             if spec.kind is not InputKind.USER_INPUT:
-                _register(self, spec, export_module._tensor_of(spec))
+                given = export_module._tensor_of(spec)
+                if id(given) not in own:
+                    own[id(given)] = _copied(given)
+                _register(self, spec, own[id(given)])
         if any(s.kind is not OutputKind.USER_OUTPUT for s in signature.output_specs):
             raise RuntimeError("a program of run_decompositions() that writes cannot be unflattened")
         object.__setattr__(self, "_graphs", export_module.graph_module)

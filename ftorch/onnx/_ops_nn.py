@@ -169,17 +169,19 @@ def _adaptive(g, x, size):
 
 
 @translation("upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d "
-             "upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d")
+             "upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d _upsample_nearest_exact1d "
+             "_upsample_nearest_exact2d _upsample_nearest_exact3d")
 def _upsample(g, x, size, *rest):
     rest = list(rest)
     nearest = "nearest" in g.name
     align = False if nearest else rest.pop(0)
     scales = rest[0] if rest and isinstance(rest[0], (list, tuple)) else None
     mode = "nearest" if nearest else "cubic" if "cubic" in g.name else "linear"
-    where = "asymmetric" if nearest else "align_corners" if align else "pytorch_half_pixel"
+    exact = "exact" in g.name
+    where = "half_pixel" if exact else "asymmetric" if nearest else "align_corners" if align else "pytorch_half_pixel"
     options = {"mode": mode, "coordinate_transformation_mode": where}
     if nearest:
-        options["nearest_mode"] = "floor"
+        options["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
     if mode == "cubic":
         options["cubic_coeff_a"] = -0.75
     if scales is not None and size is None:
@@ -200,6 +202,13 @@ def _grid_sample(g, x, grid, mode="bilinear", padding_mode="zeros", align_corner
         raise g.error(f"of {x.rank - 2} dimensions needs opset_version 20")
     return g.op("GridSample", x, grid, shape=g.result.shape, mode=mode, padding_mode=padding,
                 align_corners=int(bool(align_corners)))
+
+
+@translation("affine_grid_generator")
+def _affine_grid(g, theta, size, align_corners=False):
+    if g.opset < 20:
+        raise g.error("needs opset_version 20")
+    return g.op("AffineGrid", theta, g.sizes(size), shape=g.result.shape, align_corners=int(bool(align_corners)))
 
 
 @translation("pixel_shuffle pixel_unshuffle")

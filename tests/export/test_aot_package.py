@@ -220,3 +220,14 @@ def test_programs_that_change_dtypes(tmp_path):
     for found, expected in zip(ft._inductor.aoti_load_package(package)(x), net(x)):
         assert found.dtype is expected.dtype
         np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-2)
+
+
+def test_sizes_out_of_range_are_named(tmp_path):
+    program = ft.export.export(ft.nn.Linear(4, 2), (ft.ones(3, 4),), dynamic_shapes=({0: ft.export.Dim("n", min=2, max=5)},))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "p.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    assert package(ft.ones(2, 4)).shape == (2, 2) and package(ft.ones(5, 4)).shape == (5, 2)
+    with pytest.raises(RuntimeError, match=r"\[0\]: dim value is too small at 0, expected it to be >= 2, but got: 1"):
+        package(ft.ones(1, 4))
+    with pytest.raises(RuntimeError, match=r"input_handles\[0\]: dim value is too large at 0, expected to be <= 5, but got: 6"):
+        package(ft.ones(6, 4))

@@ -17,11 +17,11 @@ from ..tensor import TensorBase, modes
 # The fast dtype: products of matrices, convolutions, recurrent layers.
 _LOWER = """
     _lstm_layer _rnn_layer _scaled_dot_product_attention addbmm addmm baddbmm bmm chain_matmul conv1d
-    conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum
+    conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d einsum
     linalg_matmul linalg_multi_dot linalg_vecdot linear matmul mm prelu rnn_relu_cell rnn_tanh_cell
     tensordot
 """.split()
-_LOWER_CUDA = "addmv addr gru_cell lstm_cell mv".split()
+_LOWER_CUDA = "addmv addr convolution gru_cell lstm_cell mv".split()
 
 # float32: what loses too much otherwise, or has no kernel in half precision.
 _FLOAT32 = """
@@ -168,27 +168,9 @@ def _cast_call(op, operands, static):
     if op.name == "einsum" and len(operands[0]) > 2:
         result = _by_pairs(op, operands[0], static)
         return result is not None, result
-    rules = _CPU_RULES if device_type == "cpu" else _ACCELERATOR_RULES
-    rule = rules.get(op.name)
-    if op.name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
-        rule = "float32"
-    if op.name in _CONTRACTIONS and not _CONTRACTIONS[op.name](operands, static):
-        rule = None
-    if rule is None or (rule == "float32" and _has_dtype(op, static)):
+    dtype = _wanted_dtype(op.name, operands, static, device_type)
+    if dtype is None:
         return False, None
-    if rule == "banned":
-        raise RuntimeError(_BANNED)
-    if rule == "lower":
-        dtype = state.dtypes[device_type]
-    elif rule == "float32":
-        dtype = _dtype.float32
-    else:
-        dtype = state.dtypes[device_type]
-        for t in _tensors(operands):
-            if _is_eligible(t, device_type):
-                if t._ftorch_geometry.dtype not in (_dtype.float32, state.dtypes[device_type]):
-                    raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-                dtype = _dtype.promote_types(dtype, t._ftorch_geometry.dtype)
     cast = _each(operands, lambda t: _cast(t, dtype, device_type))
     if cast is operands:
         return False, None
@@ -197,6 +179,55 @@ def _cast_call(op, operands, static):
         return True, _op.call(op, cast, static)
     finally:
         modes.autocast = outer
+
+
+def _wanted_dtype(name, operands, static, device_type):
+    """The dtype to which an op's arguments are cast, or None."""
+    rules = _CPU_RULES if device_type == "cpu" else _ACCELERATOR_RULES
+    rule = rules.get(name)
+    if name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
+        rule = "float32"
+    if name in _CONTRACTIONS and not _CONTRACTIONS[name](operands, static):
+        rule = None
+    if rule is None or (rule == "float32" and _has_dtype(static)):
+        return None
+    if rule == "banned":
+        raise RuntimeError(_BANNED)
+    if rule == "float32":
+        return _dtype.float32
+    dtype = state.dtypes[device_type]
+    if rule == "widest":
+        for t in _tensors(operands):
+            if _is_eligible(t, device_type):
+                if t._ftorch_geometry.dtype not in (_dtype.float32, state.dtypes[device_type]):
+                    raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+                dtype = _dtype.promote_types(dtype, t._ftorch_geometry.dtype)
+    return dtype
+
+
+# What traces of functions write down, by the name of the op here; other ops are written by the name that the table has.
+_WRITTEN = {
+    "_convolution": "conv2d", "_convolution_mode": "conv2d", "cross_entropy_loss": "cross_entropy",
+    "nll_loss_nd": "nll_loss", "scaled_dot_product_attention": "_scaled_dot_product_attention",
+}
+# Compositions: their parts are cast as they run, and a trace has the whole.
+_WRITTEN_WHOLE = frozenset("einsum tensordot linalg_multi_dot chain_matmul linalg_vecdot".split())
+
+
+def casts_written(name: str, arguments: list, named: dict) -> dict[int, _dtype.dtype]:
+    """{id of an argument of a traced call: the dtype to which autocast, which is on, casts it}."""
+    first = next(_tensors(arguments), None)
+    device_type = "cpu" if first is None else first._ftorch_geometry.device.type
+    if device_type not in (modes.autocast or ()) or name in _WRITTEN_WHOLE:
+        return {}
+    static = [a for a in (*arguments, *named.values()) if not isinstance(a, TensorBase)]
+    dtype = _wanted_dtype(_WRITTEN.get(name, name), arguments, static, device_type)
+    if dtype is None:
+        return {}
+    return {
+        id(t): dtype for t in _tensors([*arguments, *named.values()])
+        if _is_eligible(t, device_type) and t._ftorch_geometry.dtype is not dtype
+    }
 
 
 def _is_padded_in_float32(operands, static):
@@ -253,7 +284,7 @@ def _keeps_a_dim(operands, static):
 _CONTRACTIONS = {"einsum": _sums_a_pair, "tensordot": _keeps_a_dim}
 
 
-def _has_dtype(op, static):
+def _has_dtype(static):
     """Whether the call names the dtype it wants."""
     return any(isinstance(value, _dtype.dtype) for value in static)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     arguments,
     graphs,
+    inference,
     layouts,
     levels,
     memory,
@@ -41,6 +42,7 @@ FAMILIES = {
     "transforms": transforms.transforms,
     "sizes": sizes.sizes,
     "sparse": sparse.sparse,
+    "inference": inference.inference,
     "quantized": quantized.quantized,
     "quantized_dynamic": quantized_layers.dynamic,
     "quantized_layers": quantized_layers.layers,

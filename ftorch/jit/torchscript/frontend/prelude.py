@@ -355,4 +355,42 @@ CLASSES = {
     ).format(name=name, path=_MODES + name)
     for name, value in (("no_grad", False), ("enable_grad", True))
 }
-GUARDS = {ftorch.no_grad: _MODES + "no_grad", ftorch.enable_grad: _MODES + "enable_grad"}
+
+
+def _autocast(path, parameters, device, dtype, body=""):
+    return f'''class autocast:
+  fast_dtype : int
+  _enabled : bool
+  device : str
+  def __call__(self: {path}, func: Tensor) -> Tensor:
+    return func
+  def __enter__(self: {path}) -> {path}:
+    return self
+  def __exit__(self: {path}, exc_type: Any, exc_val: Any, exc_tb: Any) -> NoneType:
+    return None
+  def __init__(self: {path}, {parameters}) -> NoneType:
+{body}    self.fast_dtype = {dtype}
+    self._enabled = enabled
+    self.device = {device}
+    return None
+'''
+
+
+# What a block of it does is the executor's, by the names of these classes.
+_AUTOCAST = "__torch__.torch.{}amp.autocast_mode.autocast"
+CLASSES[_AUTOCAST.format("")] = _autocast(
+    _AUTOCAST.format(""),
+    "device_type: str, dtype: Optional[int]=None, enabled: bool=True, cache_enabled: Optional[bool]=None",
+    "device_type", "_0",
+    '''    if torch.__is__(dtype, None):
+      _1 = torch.get_autocast_dtype(device_type)
+      _0 = _1
+    else:
+      _0 = unchecked_cast(int, dtype)
+''')
+for _room, _dtype in (("cpu", 15), ("cuda", 5)):
+    CLASSES[_AUTOCAST.format(_room + ".")] = _autocast(
+        _AUTOCAST.format(_room + "."), f"enabled: bool=True, dtype: int={_dtype}, cache_enabled: bool=True", f'"{_room}"', "dtype")
+GUARDS = {ftorch.no_grad: _MODES + "no_grad", ftorch.enable_grad: _MODES + "enable_grad",
+          ftorch.amp.autocast: _AUTOCAST.format(""), ftorch.cpu.amp.autocast: _AUTOCAST.format("cpu."),
+          ftorch.cuda.amp.autocast: _AUTOCAST.format("cuda.")}

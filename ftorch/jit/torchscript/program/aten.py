@@ -11,6 +11,7 @@ from ...._alias import is_own
 from ....eager.core.registry import OVERLOADS
 from ....eager.tensor import TensorBase
 from .aten_adapters import ADAPTED, _dtype, _keywords
+from .autocasts import cast_as_compiled
 from .builtins import SCALAR, RaisedError, raise_exception
 from .types import CODE_OF, code
 
@@ -129,7 +130,7 @@ def operator_named(name: str, default=None):
     """A function that calls ``aten::name``, or the default."""
     adapted = ADAPTED.get(name)
     scalar = SCALAR.get(name)
-    tensor = adapted or _tensor_op(name)
+    tensor = cast_as_compiled(name, adapted) if adapted else _tensor_op(name)
     if scalar is None:
         return tensor or default
     if tensor is None:
@@ -180,8 +181,10 @@ def _tensor_op(name):
         return None
     place = _POSITIONS.get(name)
     if name.startswith("_") and not name.startswith("__"):
-        return _converting(function, _dtype_places(getattr(torch.ops.aten, name, None)))
-    return _converting(function, [] if place is None else [(place, _dtype)])
+        places = _dtype_places(getattr(torch.ops.aten, name, None))
+    else:
+        places = [] if place is None else [(place, _dtype)]
+    return cast_as_compiled(name, _converting(function, places))
 
 
 def builtin(namespace: str, name: str):

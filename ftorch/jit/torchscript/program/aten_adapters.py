@@ -8,7 +8,7 @@ import ftorch as torch
 
 from ....eager.tensor import TensorBase
 from .builtins import SCALAR, to_int
-from .types import DTYPE_OF, LAYOUTS, MEMORY_FORMATS
+from .types import DTYPE_OF, LAYOUTS, MEMORY_FORMATS, code
 
 __all__ = ["ADAPTED"]
 
@@ -409,6 +409,7 @@ ADAPTED: dict = {
     "_softmax": lambda x, dim, half: torch.softmax(x, dim),
     "get_device": lambda x: x.get_device(), "_assert_tensor_metadata": lambda *a, **k: None,
     "is_autocast_enabled": lambda *_: torch.is_autocast_enabled(),
+    "get_autocast_dtype": lambda kind: code(torch.get_autocast_dtype(kind)),
     "is_autocast_cpu_enabled": lambda *_: torch.is_autocast_enabled("cpu"), "im2col": _im2col, "col2im": _col2im,
     "_get_tracing_state": lambda: False, "numpy_T": lambda x: x.T, "matrix_H": lambda x: x.H,
     **{n: (lambda name: lambda x: getattr(x, name))(n) for n in ("mT", "mH")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import builtins, objects
 from .aten import operator_named
+from .autocasts import context_of
 from .builtins import conversions
 from .objects import ScriptObject
 from .types import Type
@@ -31,7 +32,7 @@ def _uninitialized(*_):
 def _with(context):
     if not isinstance(context, ScriptObject):
         raise RuntimeError("with: not a context manager of the program")  # noqa: TRY004
-    return context
+    return context_of(context, context._type.name) or context
 
 
 def _range(*args):

@@ -12,6 +12,7 @@ import math
 
 from . import aten_adapters, builtins, objects
 from .aten import ATTRIBUTES, builtin
+from .autocasts import ARITHMETIC
 from .builtins import conversions
 from .casts import CastError, cast
 from .environment import ENVIRONMENT
@@ -260,8 +261,8 @@ class _Translator:
             values = e.right.elts if isinstance(e.right, ast.Tuple) else [e.right]
             function = self.constant(builtins.percent_format, "g")
             return ast.Call(function, [self.expr(e.left), *map(self.expr, values)], [])
-        if isinstance(e.op, ast.Add) and not any(isinstance(side, ast.Constant) for side in (e.left, e.right)):
-            function = self.constant(builtins.joined, "g")
+        if type(e.op) in ARITHMETIC:
+            function = self.constant(ARITHMETIC[type(e.op)], "g")
             return ast.Call(function, [self.expr(e.left), self.expr(e.right)], [])
         return ast.BinOp(self.expr(e.left), e.op, self.expr(e.right))
 

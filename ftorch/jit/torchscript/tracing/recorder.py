@@ -22,6 +22,7 @@ from ....fx import _targets
 from ....fx._interception import Interception, original, tensor_attribute, tensor_attributes
 from ....nn import Module
 from . import lowering_nn  # noqa: F401  (its rules)
+from .casts import cast_arguments
 from .indexed_calls import IndexedCalls
 from .intercepted_names import (
     EFFECTS,
@@ -214,11 +215,6 @@ class Recorder(IndexedCalls, metaclass=_PerThread):
         )
         return TracedInt.make(number, value, self)
 
-    @staticmethod
-    def plain(value):
-        """Arguments with Python's own integers in the place of sizes."""
-        return plain(value)
-
     # --- scopes
 
     def push_scope(self, name: str) -> None:
@@ -296,6 +292,8 @@ class Recorder(IndexedCalls, metaclass=_PerThread):
             self.frame.items.append(Statement(op, operands, named, [middle], place=place))
             lowered[1] = [middle if a is _RESULT else a for a in lowered[1]]
         op, positional, named = lowered
+        if modes.autocast is not None:
+            positional, named = cast_arguments(self, op, positional, named, place)
         operands = [a if isinstance(a, Value) else self.operand(a) for a in positional]
         named = {k: self.operand(v) for k, v in named.items()}
         writes = op.endswith("_") and not op.endswith("__")

@@ -6,7 +6,7 @@ from ....eager.call.op import hooks
 from ....eager.core.device import device as device_class
 from ....eager.tensor import TensorBase
 from .recorder import Recorder
-from .records import ProgramCall, Value
+from .records import ProgramCall, Value, plain
 
 __all__ = ["applying", "calling"]
 
@@ -25,7 +25,7 @@ def calling(recorder, function, owner, args, kwargs, run):
         return run(*args, **kwargs)
     recorder.depth += 1
     try:
-        result = run(*recorder.plain(args), **recorder.plain(kwargs))
+        result = run(*plain(args), **plain(kwargs))
     finally:
         recorder.depth -= 1
     recorder.units.append(function.unit)
@@ -57,7 +57,7 @@ def applying(recorder, cls, args, kwargs):
 
     What is no tensor is for all calls what it is in the example.
     """
-    args = recorder.plain(args)
+    args = plain(args)
     operands = [recorder.of(a) for a in args if isinstance(a, TensorBase)]
     recorder.depth += 1
     try:
