@@ -12,6 +12,7 @@ KNOWN: dict[str, dict[str, str]] = {
     },
     "method": {},
     "inplace": {},
+    "versions": {},
     "out": {},
     "gradient": {
         "as_strided_scatter": "PyTorch's gradient is not the adjoint of its own function",

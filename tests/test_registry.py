@@ -240,6 +240,28 @@ def test_inplace(name):
             assert_same(*written, where=case.where)
 
 
+@each_op("versions", _form(PUBLIC, "inplace"))
+def test_versions(name):
+    """The in-place form counts as in PyTorch, for the tensor only that it was called on, not for others in its memory."""
+    method = OPS[name].name + "_"
+    for case in cases(name, limit=1):
+        if not (case.sample.args and isinstance(case.sample.args[0], T)):
+            continue
+        values, counts = case.draw(), []
+        for module, convert in (ft, to_ftorch), (pt, to_torch):
+            function = getattr(module.Tensor, method, None) or getattr(module, method)
+            tensor, rest = convert(values[0]), [convert(v) for v in values[1:]]
+            outside = convert(values[0])
+            moved = module.empty(0, dtype=tensor.dtype)
+            moved.data = outside
+            told = tensor, tensor.data, moved, outside
+            counts.append([
+                (outcome(case.call, module, [t, *rest], function)[1] is None, [t._version for t in told])
+                for t in (tensor.data, told[1], moved, tensor)
+            ])
+        assert counts[0] == counts[1], case.where
+
+
 @each_op("out", _form(PUBLIC, "out"))
 def test_out(name):
     """``out=`` takes the result: the same objects come back, with the function's values."""

@@ -3,6 +3,7 @@
 from ..autograd.profiler import DeviceType
 from ..eager.autograd import backward as _backward
 from ..eager.autograd.saved_values import SavedTensor
+from ..eager.tensor import counter_of
 from ..eager.tensor import modes as _modes
 
 __all__ = ["DeviceType", "SavedTensor"]
@@ -32,4 +33,4 @@ def _unsafe_set_version_counter(tensors, versions) -> None:
     for t, version in zip(tensors, versions):
         if version < 0:
             raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
-        t._ftorch_storage.version = version
+        counter_of(t).version = version

@@ -8,7 +8,7 @@ from ..eager.call.planning import build_inplace
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import wrapped_plan
 from ..eager.native.contexts import repeatable
-from ..eager.tensor import Tensor, TensorBase, modes
+from ..eager.tensor import Tensor, TensorBase, counter_of, modes
 
 disabled = overrides.dispatch_disabled  # the `__torch_dispatch__` of ordinary classes
 
@@ -81,7 +81,7 @@ def recorded(op, operands, static, result, beside=None, pick=None, by_users=Fals
 def count_write(target, result):
     """A handler wrote to a tensor whose elements only its class knows: its version counts it."""
     if type(target) is not Tensor and has_dispatch(type(target)) and target._ftorch_storage.error is not None:
-        target._ftorch_storage.version += 1
+        counter_of(target).version += 1
 
 
 def recorded_inplace(op, operands, static, tensors, compute, by_users=False):
@@ -116,7 +116,7 @@ def recorded_view(definition, x, static, result):
     """Makes a handler's result the view of ``x`` that was asked for."""
     if result._ftorch_storage is x._ftorch_storage:
         result._base = x if x._base is None else x._base
-        result._ftorch_attr_version = x._ftorch_storage.version
+        result._ftorch_attr_version = counter_of(x).version
         if result._ftorch_meta is not None:
             result._ftorch_meta.creation = None if modes.grad else result._ftorch_meta.creation
     if modes.grad and x.requires_grad and result._ftorch_geometry.dtype.category >= 2:

@@ -11,7 +11,7 @@ from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core.registry import OPS
 from ..eager.core.user_warnings import warn_user
-from ..eager.tensor import PLAIN, TensorBase, extras, modes
+from ..eager.tensor import PLAIN, TensorBase, count_write, extras, modes
 
 NO_SETUP_CONTEXT = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
@@ -451,7 +451,7 @@ def _marked(ctx, inputs, outputs):
         raise RuntimeError("mark_non_differentiable only accepts variable arguments, but got ")
     dirty = {id(t) for t in ctx.dirty_tensors}
     for t in ctx.dirty_tensors:
-        t._ftorch_storage.version += 1  # also where `forward` wrote behind autograd's back
+        count_write(t)  # also where `forward` wrote behind autograd's back
         if id(t) not in inputs:
             warn_user("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
                       "should be passed to ctx.mark_dirty().")

@@ -9,7 +9,7 @@ import warnings
 
 from ..eager.autograd.mode_contexts import InferenceMode
 from ..eager.native.contexts import repeatable
-from ..eager.tensor import modes
+from ..eager.tensor import counter_of, modes
 
 
 def _set_grad_enabled(mode: bool) -> None:
@@ -282,7 +282,7 @@ class _unsafe_preserve_version_counter(DecoratorContextManager):  # noqa: N801
 
     def __init__(self, tensors):
         self.tensors = (tensors,) if hasattr(tensors, "_ftorch_storage") else tuple(tensors)
-        self.versions = tuple(t._ftorch_storage.version for t in self.tensors)
+        self.versions = tuple(counter_of(t).version for t in self.tensors)
 
     def __enter__(self):
         pass
@@ -290,7 +290,7 @@ class _unsafe_preserve_version_counter(DecoratorContextManager):  # noqa: N801
     @repeatable
     def __exit__(self, *_):
         for t, version in zip(self.tensors, self.versions):
-            t._ftorch_storage.version = version
+            counter_of(t).version = version
 
 
 class set_multithreading_enabled(_Setting):

@@ -14,7 +14,7 @@ from ..eager.autograd.mode_contexts import DisabledSavedTensorsHooks
 from ..eager.call.op import hooks
 from ..eager.core.handles import RemovableHandle
 from ..eager.native.contexts import contextmanager, repeatable
-from ..eager.tensor import modes
+from ..eager.tensor import count_write, counter_of, modes
 
 
 class Node(abc.ABC):
@@ -130,14 +130,14 @@ class _AllowMutationOnSavedContext:
     @property
     def cloned(self) -> dict:
         """The saved tensors that were written to since, by what stands for them in the graph."""
-        return {key: kept for key, kept in self._kept.items() if key.storage.version != key.version}
+        return {key: kept for key, kept in self._kept.items() if key.counter.version != key.version}
 
     def pack(self, t):
-        storage = t._ftorch_storage
-        what = id(storage), t._ftorch_offset, t._ftorch_geometry, storage.version
+        counter = counter_of(t)
+        what = id(t._ftorch_storage), t._ftorch_offset, t._ftorch_geometry, id(counter), counter.version
         key = self.tid_to_weakhandle.get(what)
         if key is None:
-            key = self.tid_to_weakhandle[what] = _Key(storage)
+            key = self.tid_to_weakhandle[what] = _Key(counter)
             self._kept[key] = t.clone()  # inside a program a copy is the value itself
         return key
 
@@ -158,8 +158,8 @@ class _AllowMutationOnSavedContext:
 class _Key:
     """Stands for a saved tensor in the graph."""
 
-    def __init__(self, storage):
-        self.storage, self.version = storage, storage.version
+    def __init__(self, counter):
+        self.counter, self.version = counter, counter.version
 
 
 _allows_mutation = False
@@ -265,7 +265,7 @@ class _MultiHandle(RemovableHandle):
 def increment_version(tensor):
     """Counts a write to a tensor (or several) that autograd did not see."""
     for t in [tensor] if hasattr(tensor, "_ftorch_storage") else tensor:
-        t._ftorch_storage.version += 1
+        count_write(t)
 
 
 __all__ = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,7 @@ class TensorBase:
     _ftorch_requires_grad, _grad_fn, _ftorch_output_nr, _grad: autograd; ``_grad_fn`` of a view may be stale
         (`ftorch.eager.autograd.tape.grad_fn_of`), and ``_ftorch_output_nr`` of one without a node says how it was made
         (`ftorch.eager.autograd.tape.IN_NO_GRAD`).
-    _base, _ftorch_attr_version: for a view, the tensor it is a view of, and the storage's version for which
-        ``_grad_fn`` is right.
+    _base, _ftorch_attr_version: for a view, the tensor it is a view of, and the version for which ``_grad_fn`` is right.
     _ftorch_meta: rarely needed things (`Extras`), or None.
     """
 
@@ -57,16 +57,25 @@ class TensorBase:
     _ftorch_meta: Any
 
 
+class VersionCounter:
+    """Counts the writes to tensors that do not count with their storage: see `counter_of`."""
+
+    __slots__ = ("version", "__weakref__")
+
+    def __init__(self, version=0):
+        self.version = version
+
+
 class Extras:
-    """What few tensors have: hooks, the gradient accumulator, an own version counter, names."""
+    """What few tensors have: hooks, the gradient accumulator, a version counter of its own, names."""
 
     __slots__ = (
-        "hooks", "accumulator", "post_hooks", "version", "retains_grad", "level",
+        "hooks", "accumulator", "post_hooks", "counter", "retains_grad", "level",
         "creation", "value", "bdim", "grad_dtype",
     )
 
     def __init__(self):
-        self.hooks = self.accumulator = self.post_hooks = self.version = self.level = None
+        self.hooks = self.accumulator = self.post_hooks = self.counter = self.level = None
         self.retains_grad = False
         self.creation = self.value = self.bdim = None
         self.grad_dtype = False  # of gradients; None: any, False: the tensor's own
@@ -151,6 +160,59 @@ def extras(t: TensorBase) -> Extras:
     if found is None:
         found = t._ftorch_meta = Extras()
     return found
+
+
+# --- version counters ----------------------------------------------------------------------
+#
+# A tensor and its views share a version counter, by which backward knows that a saved tensor was written to. It is the
+# storage's, but for tensors that share memory without sharing a counter: ``x.data`` begins at zero, and what was given other
+# memory (``x.data = y``, ``x.set_(y)``) goes on with its own.
+
+# Counters of tensors that live in a storage with a counter of its own, for writers that know the storage only.
+_besides: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[VersionCounter]] = weakref.WeakKeyDictionary()
+
+
+def counter_of(t) -> Any:
+    """What counts a tensor's writes: something with a ``version``, its storage or a `VersionCounter`."""
+    meta = t._ftorch_meta
+    return t._ftorch_storage if meta is None or meta.counter is None else meta.counter
+
+
+def count_write(t) -> None:
+    """Counts a write of which the tensor's storage knows nothing, such as ``x.t_()``."""
+    counter_of(t).version += 1
+
+
+def recount(t) -> None:
+    """Lets a write that the tensor's storage has counted be the tensor's."""
+    meta = t._ftorch_meta
+    if meta is not None and meta.counter is not None:
+        meta.counter.version += 1
+        t._ftorch_storage.version -= 1
+
+
+def count_for_all(storage: Storage) -> None:
+    """Counts a write to a storage for every tensor in it, but those from ``.data``."""
+    storage.version += 1
+    if _besides:
+        for counter in _besides.get(storage, ()):
+            counter.version += 1
+
+
+def own_counter(t) -> VersionCounter:
+    """The counter that a tensor keeps when it gets other memory: `moved` says where to."""
+    counter = counter_of(t)
+    if counter.__class__ is VersionCounter:
+        if t._ftorch_storage in _besides:
+            _besides[t._ftorch_storage].discard(counter)
+        return counter
+    return VersionCounter(max(counter.version, 0))
+
+
+def moved(t, counter: VersionCounter) -> None:
+    """Notes that a tensor in another storage than before keeps its counter."""
+    extras(t).counter = counter
+    _besides.setdefault(t._ftorch_storage, weakref.WeakSet()).add(counter)
 
 
 def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:

@@ -18,7 +18,7 @@ from ..eager.core.jax_scope import scope
 from ..eager.core.registry import OPTIONAL_TENSOR
 from ..eager.native.contexts import called_back
 from ..eager.runtime import capture_trace
-from ..eager.tensor import TensorBase, from_array
+from ..eager.tensor import TensorBase, count_write, from_array
 from ..utils import _pytree as pytree
 
 _ALIAS = (
@@ -38,7 +38,7 @@ def run(op, kernel, tensors, args, kwargs):
         if op.definition._fake is not None and not _is_traceable(op, kernel, tensors, args, kwargs):
             return _called_back(op, kernel, args, kwargs)
     for t in _written(op, args, kwargs):  # besides what the kernel's own writes count; also if it fails
-        t._ftorch_storage.version += 1
+        count_write(t)
     result = kernel.run(op._schema, args, kwargs)
     _check_aliases(op, tensors, result)
     return result

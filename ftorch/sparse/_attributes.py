@@ -6,7 +6,7 @@ from ..eager.core import api as torch
 from ..eager.core import formats
 from ..eager.core.dtype import int64
 from ..eager.core.geometry import Size, geometry
-from ..eager.tensor import Tensor
+from ..eager.tensor import Tensor, count_write
 from ..eager.tensor_api.legacy_types import check_place
 from ._convert import to_compressed, to_dense, to_sparse
 from ._tensor import (
@@ -306,7 +306,7 @@ def become(input, out):
     """Gives a tensor other contents, without a graph."""
     input._pattern, input._v = out._pattern, out._v
     input._ftorch_geometry = geometry(Size(out.shape), out.dtype, out.device)
-    input._ftorch_storage.version += 1
+    count_write(input)
     return input
 
 

@@ -24,7 +24,7 @@ from ..eager.core.geometry import Size, geometry
 from ..eager.core.user_warnings import warn_once
 from ..eager.dispatch import overrides
 from ..eager.memory.storage import INFERENCE, Storage
-from ..eager.tensor import Tensor, modes
+from ..eager.tensor import Tensor, count_write, modes
 from . import _copies
 from ._index_arrays import accumulated, host, index_tensor
 
@@ -543,7 +543,7 @@ def adopt(t, out):
         t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = (
             out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr
         )
-    t._ftorch_storage.version += 1
+    count_write(t)
     return t
 
 

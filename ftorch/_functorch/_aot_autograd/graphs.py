@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import autograd
 from ..._subclasses.fake_tensor import fake_like
-from ...eager.tensor import TensorBase, modes
+from ...eager.tensor import TensorBase, counter_of, modes
 from ...fx import Graph, GraphModule
 from ...fx._codegen import PyTreeCodeGen, PyTreeInfo
 from ...fx.experimental.functionalization import Functionalization
@@ -90,10 +90,10 @@ def trace(function: Callable, args: list, *, joint: bool, decompositions=None, p
         inputs = [level.identity(t) if isinstance(t, TensorBase) and t.requires_grad and not a.is_leaf else t
                   for t, a in zip(leaves, args)]
         wanted = [isinstance(t, TensorBase) and t.requires_grad for t in leaves]
-        starts = [t._ftorch_storage.version if isinstance(t, TensorBase) else 0 for t in inputs]
+        starts = [counter_of(t).version if isinstance(t, TensorBase) else 0 for t in inputs]
         flat, spec = pytree.tree_flatten(function(*inputs))
         mutated = [i for i, t in enumerate(inputs)
-                   if isinstance(t, TensorBase) and t._ftorch_storage.version != starts[i]]
+                   if isinstance(t, TensorBase) and counter_of(t).version != starts[i]]
         outputs = [_output(t, inputs) for t in flat]
         results = [inputs[i] for i in mutated] + flat
         tangents: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..call.op import call, call_inplace, hooks, op_named, write_result
+from ..tensor import counter_of
 from . import derivatives, gradient_values
 from .node_names import OTHERS_IN_PLACE, refusal_in_place
 from .saved_tensors import save
@@ -69,12 +70,13 @@ def _record_inplace(plan, tensors, scalars, grad):
         for i in backward.saved
     ]
     history, storage = _new_history(target, node), target._ftorch_storage
-    version = storage.version
+    before = storage.version, counter_of(target).version
     try:
         write_result(plan, target, tensors, scalars)
         _set_history(target, node, history, saved_inputs)
     except BaseException:
-        if storage.version != version:  # what was written has this history, whatever interrupted it
+        # What was written has this history, whatever interrupted it.
+        if before != (storage.version, counter_of(target).version):
             _set_history(target, node, history, saved_inputs)
         raise
     return target

@@ -18,8 +18,8 @@ from ..memory import view
 from ..memory.storage import Storage, newest_level, on_look
 from ..runtime import executor, host_tier, inplace_writes, short_traces, value_checks
 from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
-from ..tensor import PLAIN, Extras, Tensor, modes
-from . import derivatives, nodes, tape
+from ..tensor import PLAIN, Extras, Tensor, VersionCounter, modes
+from . import derivatives, nodes, saved_tensors, tape
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
@@ -40,7 +40,8 @@ _SLOTS = (
     (Run, "content live keep finished around is_over"),
     (short_traces.ShortTrace, "seen run kinds"),
     (executor.Stats, "ops programs"),
-    (Extras, "hooks accumulator"),
+    (Extras, "hooks accumulator counter"),
+    (VersionCounter, "version"),
     (nodes.AccumulateGrad, "variable"),
 )
 
@@ -53,7 +54,8 @@ def configure() -> None:
          tape.OpNode, nodes.AccumulateGrad, derivatives.Backward, Run),
         (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
          nodes._sequence, nodes.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
-         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors()),
+         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors(),
+         saved_tensors.detached.data),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
          _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),

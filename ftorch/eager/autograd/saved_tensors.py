@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
-from ..tensor import TensorBase, extras, modes, wrap, wrap_view
+from ..tensor import TensorBase, counter_of, extras, modes, wrap, wrap_view
 from .view_nodes import AliasNode
 
-
-def version_of(t) -> int:
-    """How often the tensor's storage was written to (through it, for a ``.data`` tensor)."""
-    meta = t._ftorch_meta
-    if meta is not None and meta.version is not None:
-        return meta.version[0]
-    return t._ftorch_storage.version
+detached: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+"""The outputs of nodes that ``detach_`` took out of the graph."""
 
 
 class SavedByHook:
@@ -23,12 +19,12 @@ class SavedByHook:
 
     def __init__(self, t, pack, unpack):
         with_grad, modes.grad = modes.grad, False
-        version = t._ftorch_storage.version
+        version = counter_of(t).version
         try:
             self.packed = pack(t)
         finally:
             modes.grad = with_grad
-        if t._ftorch_storage.version != version:
+        if counter_of(t).version != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
                 "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
@@ -41,11 +37,15 @@ class SavedWrapped:
     """A saved tensor of a transform level: a wrapper outside the level's graph, but not outside
     that of the tensors below."""
 
-    __slots__ = ("kept", "storage", "version")
+    __slots__ = ("kept", "counter", "version")
 
     def __init__(self, t):
         self.kept = t._ftorch_level.alias(t)
-        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+        self.count(t)
+
+    def count(self, t):
+        self.counter = counter_of(t)
+        self.version = self.counter.version
 
 
 class SavedDetached(SavedWrapped):
@@ -55,7 +55,7 @@ class SavedDetached(SavedWrapped):
 
     def __init__(self, t):
         self.kept = t._ftorch_level.detach(t)
-        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+        self.count(t)
 
 
 class SavedSeen(SavedWrapped):
@@ -65,7 +65,7 @@ class SavedSeen(SavedWrapped):
 
     def __init__(self, t):
         self.kept = t.detach()
-        self.storage, self.version = t._ftorch_storage, t._ftorch_storage.version
+        self.count(t)
 
 
 class SavedOutside:
@@ -75,7 +75,7 @@ class SavedOutside:
     __slots__ = ("tensor", "version")
 
     def __init__(self, t):
-        self.tensor, self.version = t, t._ftorch_storage.version
+        self.tensor, self.version = t, counter_of(t).version
 
 
 def save(t):
@@ -92,15 +92,23 @@ def save(t):
         )
     if storage.error is not None and storage.array is None:
         return SavedWrapped(t) if hasattr(t, "_ftorch_level") else SavedOutside(t)
-    return storage, t._ftorch_geometry, t._ftorch_offset, storage.version
+    counter = counter_of(t)
+    if counter is storage:
+        return storage, t._ftorch_geometry, t._ftorch_offset, storage.version
+    return storage, t._ftorch_geometry, t._ftorch_offset, counter.version, counter
 
 
 def unpack(saved, node, edge, in_graph=False):
     """The saved tensor, with its place in the graph if a graph is being made, or ``in_graph``.
 
     Raises:
-        RuntimeError: if it was written to since.
+        RuntimeError: if it was written to since, or taken out of the graph by ``detach_``.
     """
+    if detached and edge is not None and edge[0] is not node and edge[1] in detached.get(edge[0], ()):
+        raise RuntimeError(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+            "use out-of-place `.detach()` instead"
+        )
     if saved.__class__ is SavedByHook:
         t = saved.unpack(saved.packed)
         if not isinstance(t, TensorBase):
@@ -110,29 +118,35 @@ def unpack(saved, node, edge, in_graph=False):
             return t
         t = wrap_view(t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset, None)
     elif saved.__class__ is SavedDetached:
-        if saved.storage.version != saved.version:
-            raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
+        if saved.counter.version != saved.version:
+            raise RuntimeError(_modified(saved.kept, saved.counter, saved.version, node, edge))
         t = saved.kept._ftorch_level.detach(saved.kept)
     elif saved.__class__ is SavedSeen:
-        if saved.storage.version != saved.version:
-            raise RuntimeError(_modified(saved.kept, saved.version, node, edge))
+        if saved.counter.version != saved.version:
+            raise RuntimeError(_modified(saved.kept, saved.counter, saved.version, node, edge))
         t = saved.kept.detach()
     elif saved.__class__ is SavedWrapped:
         t = saved.kept
-        if saved.storage.version != saved.version:
-            raise RuntimeError(_modified(t, saved.version, node, edge))
+        if saved.counter.version != saved.version:
+            raise RuntimeError(_modified(t, saved.counter, saved.version, node, edge))
         if (modes.grad or in_graph) and edge is not None and edge[0] is node:
             t = t._ftorch_level.alias(t)  # what is kept would hold the node that keeps it
     elif saved.__class__ is SavedOutside:
         t = saved.tensor
-        if t._ftorch_storage.version != saved.version:
-            raise RuntimeError(_modified(t, saved.version, node, edge))
+        if (counter := counter_of(t)).version != saved.version:
+            raise RuntimeError(_modified(t, counter, saved.version, node, edge))
         return t
     else:
-        storage, g, offset, version = saved
+        storage, g, offset, version, *own = saved
         t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
-        if storage.version != version:
-            raise RuntimeError(_modified(t, version, node, edge))
+        if edge is not None and edge[0].is_accumulate:  # which may have got other memory since
+            counter = counter_of(edge[0].variable)
+        elif own:
+            counter = extras(t).counter = own[0]
+        else:
+            counter = storage
+        if counter.version != version:
+            raise RuntimeError(_modified(t, counter, version, node, edge))
     if edge is not None and edge[0].is_accumulate:
         if saved.__class__ is not SavedByHook:
             return edge[0].variable
@@ -147,7 +161,7 @@ def unpack(saved, node, edge, in_graph=False):
     return t
 
 
-def _modified(t, version, node, edge):
+def _modified(t, counter, version, node, edge):
     what = f"torch.{t.dtype.scalar_name}Tensor {list(t.shape)}"
     made_by, storage = None, t._ftorch_storage
     if edge is not None and not edge[0].is_accumulate:
@@ -162,7 +176,7 @@ def _modified(t, version, node, edge):
         of = f", which is output {made_by[0]} of {made_by[1].partition('Backward')[0]},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "
-        f"operation: [{what}]{of} is at version {storage.version}; expected version {version} "
+        f"operation: [{what}]{of} is at version {counter.version}; expected version {version} "
         "instead. Hint: enable anomaly detection to find the operation that failed to compute its "
         "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )

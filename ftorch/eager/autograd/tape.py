@@ -13,7 +13,7 @@ from typing import Any
 from ..call.op import call, hooks, read, special
 from ..core.return_values import named
 from ..runtime.executor import record
-from ..tensor import modes, wrap
+from ..tensor import counter_of, modes, wrap
 from . import derivatives
 from .nodes import FREED, Node, _sequence, accumulator, made_at, running
 from .saved_tensors import SavedByHook, save, unpack
@@ -233,7 +233,7 @@ def rename_node(node, name: str) -> None:
 def grad_fn_of(t):
     """The tensor's node, made anew for a view whose base was written to since."""
     base = t._base
-    if base is None or t._ftorch_attr_version == t._ftorch_storage.version or not base._ftorch_requires_grad:
+    if base is None or t._ftorch_attr_version == counter_of(t).version or not base._ftorch_requires_grad:
         return t._grad_fn
     if t._ftorch_output_nr < 0 or t._ftorch_meta is not None and t._ftorch_meta.creation:
         raise RuntimeError(write_refusal(t, "its base or another view of its base has been"))
@@ -241,7 +241,7 @@ def grad_fn_of(t):
                                                       t._ftorch_offset - base._ftorch_offset)
     node.edges = (edge_of(base),)
     move_retained(t, t._grad_fn, t._ftorch_output_nr, node)
-    t._grad_fn, t._ftorch_output_nr, t._ftorch_attr_version = node, 0, t._ftorch_storage.version
+    t._grad_fn, t._ftorch_output_nr, t._ftorch_attr_version = node, 0, counter_of(t).version
     t._ftorch_requires_grad = True
     return node
 

@@ -13,7 +13,7 @@ from ..core.geometry import CONJ, NEG, Geometry, Size, geometry, may_overlap, wi
 from ..core.registry import OPS, OpDef
 from ..memory.storage import PrivateMap
 from ..runtime import capture_trace
-from ..tensor import DISPATCHING, PLAIN, extras, modes, wrap_view
+from ..tensor import DISPATCHING, PLAIN, VersionCounter, counter_of, extras, modes, wrap_view
 from . import derivatives
 from .gradient_names import of_view_gradient
 from .nodes import Node
@@ -204,7 +204,7 @@ def of_one_call(views, name: str, dim: int, join="cat", guarded=True) -> tuple:
         if view.__class__ in PLAIN:  # not a transform's, whose inner tensor was seen
             if not guarded and not modes.inference:
                 view._base, view._ftorch_output_nr, meta = None, 0, extras(view)
-                meta.creation, meta.version = None, [0]
+                meta.creation, meta.counter = None, VersionCounter()
             elif guarded and not view._ftorch_output_nr:
                 view._ftorch_output_nr = ONE_OF_SEVERAL
     sources = [view._grad_fn for view in views]
@@ -234,9 +234,10 @@ def _rescaled(offset, old, new, definition):
 
 def _inherit(x, out):
     meta = x._ftorch_meta
-    if meta.version is not None or meta.creation is not None:
+    if meta.counter is not None or meta.creation is not None:
         to = extras(out)
-        to.version = meta.version
+        to.counter = meta.counter
+        out._ftorch_attr_version = counter_of(x).version
         to.creation = to.creation or meta.creation
 
 

@@ -26,7 +26,7 @@ from ..runtime import capture_trace, executor, inplace_writes, strided_steps, va
 from ..runtime.executor import record
 from ..runtime.plan import reading, remember, writing
 from ..runtime.size_classes import ClassTable
-from ..tensor import PLAIN, Tensor, modes, new_leaf, wrap
+from ..tensor import PLAIN, Tensor, counter_of, modes, new_leaf, recount, wrap
 from . import call_checks, class_plans, host_ops, planning, promotion
 from .argument_types import type_name
 from .hooks import hooks
@@ -119,8 +119,7 @@ def write(t, value: Storage) -> None:
         record(plan, (value,), (), storage)
     else:
         record_write(t, value)
-    if t._ftorch_meta is not None and t._ftorch_meta.version is not None:
-        _private_write(t)
+    recount(t)
 
 
 def refuse_inference():
@@ -135,19 +134,6 @@ def check_reshaped(t):
     """Raises where a tensor must not change its own geometry, as ``x.t_()`` and ``x.resize_(3)`` do."""
     if t._ftorch_storage.version < 0 and not modes.inference:
         refuse_inference()
-
-
-def count_write(t):
-    """Counts a write that changes no element, such as ``x.t_()``."""
-    t._ftorch_storage.version += 1
-    if t._ftorch_meta is not None and t._ftorch_meta.version is not None:
-        _private_write(t)
-
-
-def _private_write(t):
-    # Tensors from `.data` count their own writes, not the storage's.
-    t._ftorch_meta.version[0] += 1
-    t._ftorch_storage.version -= 1
 
 
 def record_write(t, value):
@@ -180,7 +166,7 @@ def _identity(g):
 
 def joined_graph(view):
     """Whether a view came to require grad by an in-place operation on its base (then it is marked)."""
-    if view._base._ftorch_requires_grad and view._ftorch_attr_version != view._ftorch_storage.version:
+    if view._base._ftorch_requires_grad and view._ftorch_attr_version != counter_of(view).version:
         view._ftorch_requires_grad = True
     return view._ftorch_requires_grad
 
@@ -435,8 +421,7 @@ def write_result(plan, target, tensors, scalars):
     """Records a plan whose result becomes the target's elements."""
     root = target._ftorch_storage.root
     if root.numel >= inplace_writes.LARGE and inplace_writes.update(plan, target, tensors, scalars):
-        if target._ftorch_meta is not None and target._ftorch_meta.version is not None:
-            _private_write(target)
+        recount(target)
         return
     storages = [t._ftorch_storage if t._ftorch_geometry is t._ftorch_storage.root else read(t) for t in tensors]
     numbers = scalars and plan.numbers(scalars)
@@ -559,6 +544,9 @@ def fused_update(fn, mutable, inputs, scalars=(), static=(), source=None, fixed=
     numbers = planning.numbers_of(plan.scalars, scalars)
     results = record(plan, storages, numbers, None, targets if plain else None)
     if results is targets:
+        for t in mutable:
+            if t._ftorch_meta is not None:
+                recount(t)
         return
     try:
         _assign(mutable, results)
@@ -572,6 +560,7 @@ def _assign(tensors, storages):
     for t, s in zip(tensors, storages):
         if t._ftorch_geometry is t._ftorch_storage.root and t._ftorch_storage.host is None:
             executor.move(s, t._ftorch_storage)
+            recount(t)
         else:
             write(t, s)
 

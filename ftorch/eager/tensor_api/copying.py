@@ -10,13 +10,15 @@ from ..call import op as _op
 from ..core import device as _device
 from ..core.geometry import Size, geometry, with_bits
 from ..dispatch.overrides import DisableTorchFunctionSubclass
-from ..memory.storage import Storage
+from ..memory.storage import INFERENCE, Storage
 from ..runtime.executor import copied_with
 from ..tensor import (
     DISPATCHING,
     Tensor,
+    VersionCounter,
     extras,
     from_array,
+    modes,
     set_state,
     slots_of,
     state_of,
@@ -43,6 +45,7 @@ def __deepcopy__(self, memo):
         out = made
     else:
         cell = copied_with(self._ftorch_storage, memo)
+        cell.version = INFERENCE if modes.inference else 1  # a new tensor, which is set to it
         out = wrap_view(cell, self._ftorch_geometry, self._ftorch_offset, None)
         if self.__class__ is not Tensor:
             out = retyped(out, self.__class__)
@@ -94,7 +97,7 @@ def __copy__(self):
     if self.__class__.__reduce_ex__ is not __reduce_ex__ and self.__class__ in DISPATCHING:
         return copy._reconstruct(self, None, *self.__reduce_ex__(4))  # type: ignore[attr-defined]
     out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
-    extras(out).version = [1]  # it was set to this storage
+    extras(out).counter = VersionCounter(1)  # it was set to this storage
     if self.__class__ is not Tensor:
         out = retyped(out, self.__class__)
     out._ftorch_requires_grad = self._ftorch_requires_grad

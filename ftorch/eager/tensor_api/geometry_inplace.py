@@ -8,7 +8,7 @@ from ..autograd.views import ViewNode, view_call
 from ..autograd.views import as_strided as _as_strided
 from ..call import op as _op
 from ..core.registry import OPS
-from ..tensor import modes
+from ..tensor import count_write, counter_of, modes
 from .methods import METHODS, leave_capture, method
 
 
@@ -43,9 +43,9 @@ def _become(t, view, name, args):
     if view._ftorch_requires_grad and node is not None:
         node.__class__ = node_class(f"{node.name()[:-1]}1", ViewNode)  # PyTorch's number of t_
         t._grad_fn, t._ftorch_output_nr = node, 0
-    _op.count_write(t)
+    count_write(t)
     if t._base is not None:
-        t._ftorch_attr_version = t._ftorch_storage.version
+        t._ftorch_attr_version = counter_of(t).version
     return t
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from ..autograd import backward as _backward
-from ..autograd.saved_tensors import version_of
+from ..autograd.saved_tensors import detached
 from ..autograd.tape import RETAINED, grad_fn_of
 from ..bindings import declared
 from ..call import op as _op
@@ -13,7 +13,17 @@ from ..core import dtype as _dtype
 from ..core.handles import add_hook
 from ..core.user_warnings import warn_user
 from ..runtime import capture_trace
-from ..tensor import PLAIN, TensorBase, extras, modes, wrap_view
+from ..tensor import (
+    PLAIN,
+    TensorBase,
+    VersionCounter,
+    counter_of,
+    extras,
+    modes,
+    moved,
+    own_counter,
+    wrap_view,
+)
 from .methods import METHODS, leave_capture, method
 
 # --- autograd ------------------------------------------------------------------------
@@ -88,7 +98,7 @@ def requires_grad_(self, requires_grad=True):
 def _version(self):
     if self._ftorch_storage.version < 0:
         raise RuntimeError("Inference tensors do not track version counter.")
-    return version_of(self)
+    return counter_of(self).version
 
 
 def is_leaf(self):
@@ -209,8 +219,8 @@ def detach(self):
         if handled:
             return result
     out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
-    if self._ftorch_meta is not None and self._ftorch_meta.version is not None:
-        extras(out).version = self._ftorch_meta.version
+    if self._ftorch_meta is not None and self._ftorch_meta.counter is not None:
+        extras(out).counter = self._ftorch_meta.counter
     return out
 
 
@@ -223,6 +233,8 @@ def detach_(self):
                            "is set as True, gradients are views of DDP buckets, and hence detach_() "
                            "cannot be called on these gradients. To fix this error, please refer to "
                            "the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
+    if self._grad_fn is not None:
+        detached.setdefault(self._grad_fn, set()).add(self._ftorch_output_nr)
     self._grad_fn, self._ftorch_requires_grad, self._ftorch_output_nr = None, False, 0
     return self
 
@@ -231,10 +243,10 @@ def _get_data(self):
     if self.__class__ not in PLAIN:
         handled, out = _op.hooks.python_method("detach", self)
         if handled:
-            extras(out).version = [0]
+            extras(out).counter = VersionCounter()
             return out
     out = wrap_view(self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset, None)
-    extras(out).version = [0]
+    extras(out).counter = VersionCounter()
     return out
 
 
@@ -249,11 +261,14 @@ def _set_data(self, value):
     if self._ftorch_requires_grad and value.dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     leave_capture(self)
+    counter = own_counter(self) if value._ftorch_storage is not self._ftorch_storage else None
     self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset = (
         value._ftorch_storage,
         value._ftorch_geometry,
         value._ftorch_offset,
     )
+    if counter is not None:
+        moved(self, counter)
 
 
 METHODS["data"] = property(

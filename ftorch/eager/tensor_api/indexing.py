@@ -18,7 +18,6 @@ from ..call.op import (
     at_hand,
     call,
     call_inplace,
-    count_write,
     in_c,
     op_named,
     overlaps,
@@ -34,7 +33,7 @@ from ..core.user_warnings import warn_user
 from ..memory.storage import on_look
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
-from ..tensor import PLAIN, TensorBase, from_array, modes
+from ..tensor import PLAIN, TensorBase, count_write, from_array, modes
 from .index_masks import check_masks, expanded
 
 

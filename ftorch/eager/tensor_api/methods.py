@@ -24,7 +24,18 @@ from ..core.registry import OPS
 from ..core.user_warnings import warn_user
 from ..memory import host_memory, shared_memory
 from ..runtime import capture_trace, executor
-from ..tensor import DISPATCHING, PLAIN, TensorBase, extras, from_array, modes, wrap_view
+from ..tensor import (
+    DISPATCHING,
+    PLAIN,
+    TensorBase,
+    count_write,
+    extras,
+    from_array,
+    modes,
+    moved,
+    own_counter,
+    wrap_view,
+)
 from .storage_sharing import check_resizable
 
 METHODS: dict[str, object] = {}
@@ -422,7 +433,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         return level.set(self, source, storage_offset, size, stride)
     leave_capture(self)
     offset, shape, strides = storage_offset, size, stride
-    version = None if self._ftorch_storage.version < 0 else self._version + 1
+    is_inference = self._ftorch_storage.version < 0
     if source is None:
         cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
         shape, strides = (0,), (1,)
@@ -454,10 +465,13 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {cell.nbytes}"
             )
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
+    counter = own_counter(self)
+    counter.version += 1
     self._ftorch_storage, self._ftorch_offset = cell, offset
     self._ftorch_geometry = where
-    if version is not None:  # not the storage's; and graphs made before know nothing of the new elements
-        extras(self).version, extras(self).accumulator = [version], None
+    if not is_inference:  # graphs made before know nothing of the new elements
+        moved(self, counter)
+        extras(self).accumulator = None
     return self
 
 
@@ -503,7 +517,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     if cell.root.numel < needed:
         _grow(self, cell, needed)
     self._ftorch_geometry = new
-    _op.count_write(self)
+    count_write(self)
     return self
 
 

@@ -27,7 +27,7 @@ from ..dispatch.levels import (
     wrapped_plan,
 )
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
-from ..tensor import TensorBase, extras, modes
+from ..tensor import TensorBase, count_write, counter_of, extras, modes
 from .batched_views import of_examples
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
@@ -305,7 +305,7 @@ class BatchLevel(Level):
         if isinstance(target, Batched) and target._bdim not in (None, 0):
             value = value.movedim(0, target._bdim)
         (target._inner if isinstance(target, Batched) else target).copy_(value)
-        target._ftorch_storage.version += 1
+        count_write(target)
         if recorded:
             inplace_history.rebase(target, node)
         return target
@@ -346,7 +346,7 @@ class BatchLevel(Level):
         out._base = x if x._base is None else x._base
         out._ftorch_offset = x._ftorch_offset + offset
         out._ftorch_storage = x._ftorch_storage
-        out._ftorch_attr_version = x._ftorch_storage.version
+        out._ftorch_attr_version = counter_of(x).version
         if x._ftorch_requires_grad:
             if modes.grad and lowered._ftorch_geometry.dtype.category >= 2:
                 from ..autograd.views import ViewNode

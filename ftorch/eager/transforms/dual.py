@@ -29,7 +29,7 @@ from ..dispatch.levels import (
 )
 from ..dispatch.randomness import FILL
 from ..native.contexts import repeatable
-from ..tensor import TensorBase, extras, modes
+from ..tensor import TensorBase, count_write, counter_of, extras, modes
 from .batching import Batched, BatchLevel, batched
 
 OTHER_SIZE = (
@@ -136,7 +136,7 @@ class DualLevel(Level):
             node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
             node.saved = save_of_write(self, backward.saved, tensors, result)
         self._overwrite(target, result)
-        target._ftorch_storage.version += 1
+        count_write(target)
         if recorded:
             inplace_history.rebase(target, node)
         return target
@@ -206,7 +206,7 @@ class DualLevel(Level):
             x._ftorch_storage,
             x._ftorch_offset + primal._ftorch_offset - x._inner._ftorch_offset,
         )
-        out._ftorch_attr_version = x._ftorch_storage.version
+        out._ftorch_attr_version = counter_of(x).version
         if x._ftorch_requires_grad:
             if modes.grad and primal._ftorch_geometry.dtype.category >= 2:
                 node = tape.node_class(derivatives.node_name(definition), ViewNode)(
@@ -269,7 +269,7 @@ class DualLevel(Level):
         target = args[0]
         if self._tangent_of(target) is not None:
             target._tangent.zero_()
-        target._ftorch_storage.version += 1
+        count_write(target)
         return target
 
 

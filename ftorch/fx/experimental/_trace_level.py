@@ -20,7 +20,7 @@ from ...eager.core.registry import OpDef
 from ...eager.core.return_values import named
 from ...eager.dispatch.levels import Level, Wrapped, record_wrapped, wrapped_plan
 from ...eager.dispatch.randomness import FILL
-from ...eager.tensor import TensorBase, modes
+from ...eager.tensor import TensorBase, count_write, counter_of, modes
 from ...eager.tensor_api.methods import relayout
 from ...nn import Module, Parameter
 from ..graph import Graph
@@ -244,7 +244,7 @@ class TraceLevel(Level):
             _op.call_inplace(op, self._inner(operands), static)
         if isinstance(target, Traced):
             target._node = node
-        target._ftorch_storage.version += 1
+        count_write(target)
         if recorded:
             inplace_history.rebase(target, history)
             history.saved = [s if i >= 0 else self.save_result(target) for s, i in zip(history.saved, backward.saved)]
@@ -291,7 +291,7 @@ class TraceLevel(Level):
         out._base = x if x._base is None else x._base
         out._ftorch_offset = out._inner._ftorch_offset
         out._ftorch_storage = x._ftorch_storage
-        out._ftorch_attr_version = x._ftorch_storage.version
+        out._ftorch_attr_version = counter_of(x).version
         return out
 
     def custom(self, function, args):
@@ -304,7 +304,7 @@ class TraceLevel(Level):
         with self.below():
             value = function.apply(call, *self._inner(leaves))
         for t in call.mutated(leaves):
-            t._ftorch_storage.version += 1
+            count_write(t)
         parts = call.parts(lambda of, i: self.graph.call_function(operator.getitem, (of, i)), node)
         return tuple(
             self.track(item, part) if isinstance(item, TensorBase) else item

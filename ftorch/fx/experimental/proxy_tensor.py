@@ -21,7 +21,7 @@ from ...eager.core.dtype import get_default_dtype
 from ...eager.core.registry import OPS, OpDef
 from ...eager.dispatch.levels import Wrapped, record_wrapped, wrapped_plan
 from ...eager.dispatch.randomness import FILL
-from ...eager.tensor import TensorBase, modes
+from ...eager.tensor import TensorBase, count_write, modes
 from ...nn import Module
 from ...utils import _pytree as pytree
 from .._codegen import PyTreeCodeGen, PyTreeInfo
@@ -285,7 +285,7 @@ class AtenLevel(DecomposingLevel):
         beside = self._call_of(_ops.ops.aten.native_batch_norm.default, args, {})
         for t in running if training else ():
             if t is not None:
-                t._ftorch_storage.version += 1
+                count_write(t)
         if training:
             op, operands = _op.op_named("_batch_norm_train"), (x, *running, weight, bias, momentum)
         else:

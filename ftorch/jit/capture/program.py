@@ -21,6 +21,7 @@ from ...eager.memory.storage import Storage
 from ...eager.native import waiting
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime.capture_trace import CaptureTrace
+from ...eager.tensor import count_for_all, count_write
 from . import guards as _guards
 from . import index_checks
 from .argument_parts import Placed, parts_of, with_copies
@@ -344,12 +345,15 @@ class Captured(CapturedCall):
     def apply(self, leaves, originals, values, residual_inputs, inputs):
         """Puts a program's values where they belong; gives the results."""
         targets = [self.storage_of(s, fixed, leaves) for _, s, fixed in self.written]
-        for (position, _, _), storage in zip(self.written, targets):
+        for (position, source, _), storage in zip(self.written, targets):
             if storage.host is not None:
                 storage.set(values[position])
             else:
                 storage.array, storage.trace = values[position], None
-                storage.version += 1
+                if source is None:
+                    count_for_all(storage)
+                else:
+                    count_write(source.get(leaves))
         node = None
         if self.edges:
             tensors = [s.get(leaves) for s in self.edges]

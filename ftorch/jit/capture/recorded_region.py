@@ -15,6 +15,7 @@ from ...eager.core.refcount import LISTED
 from ...eager.runtime import capture_trace, executor
 from ...eager.runtime import compilation as _compilation
 from ...eager.runtime.capture_trace import CaptureTrace
+from ...eager.tensor import count_for_all
 from .lowering import Lowered, Table
 
 _DONATION_BYTES = 1 << 14
@@ -165,7 +166,7 @@ class RecordedRegion:
                 storage.set(value)
             else:
                 storage.array, storage.trace = value, None
-                storage.version += 1
+                count_for_all(storage)
 
     def _array(self, storage, drawn):
         if id(storage) in drawn:

@@ -13,7 +13,7 @@ from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
 from ...core.user_warnings import warn_user
-from ...tensor import modes
+from ...tensor import counter_of, modes
 
 
 def _front_end(name):
@@ -251,6 +251,16 @@ def _track(running, new):
     running.copy_(new.detach())
 
 
+def _track_uncounted(running, new):
+    """`_track` for batch normalization, whose schema does not say that it writes: backward of calls in evaluation mode goes on
+    with what the statistics are then."""
+    if running is not None:
+        counter = counter_of(running)
+        before = counter.version
+        _track(running, new)
+        counter.version = before
+
+
 @composite(public="nn.functional")
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False,
                momentum=0.1, eps=1e-5):
@@ -300,8 +310,8 @@ def _batch_norm_train(input, running_mean, running_var, weight, bias, momentum, 
     out, mean, var = torch._batch_norm_train(
         input, running_mean, running_var, weight, bias, momentum, eps
     )
-    _track(running_mean, mean)
-    _track(running_var, var)
+    _track_uncounted(running_mean, mean)
+    _track_uncounted(running_var, var)
     return out
 
 
@@ -318,6 +328,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
             raise RuntimeError(
                 "Expected running_mean and running_var to be defined when use_input_stats is false"
             )
+        if modes.grad:  # backward needs them as they are now
+            running_mean, running_var = running_mean.clone(), running_var.clone()
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if math.prod(input.shape[2:]) == 1:
         raise ValueError(

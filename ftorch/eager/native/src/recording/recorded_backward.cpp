@@ -57,15 +57,17 @@ bool has_any(PyObject* node, Slot slot) {
 
 // A saved tensor as `unpack` gives it where no graph is made; null without an error: Python has to.
 PyObject* unpacked(PyObject* saved, PyObject* edge) {
-  if (!PyTuple_CheckExact(saved) || PyTuple_GET_SIZE(saved) != 4) return nullptr;
-  PyObject *storage = PyTuple_GET_ITEM(saved, 0), *geometry = PyTuple_GET_ITEM(saved, 1);
-  PyObject *own = at(storage, STORAGE_VERSION), *version = PyTuple_GET_ITEM(saved, 3);
-  if (own != version && PyLong_AsLongLong(own) != PyLong_AsLongLong(version)) return nullptr;
-  if (edge && edge != Py_None && Py_TYPE(PyTuple_GET_ITEM(edge, 0)) == known.accumulate) {
-    PyObject* variable = at(PyTuple_GET_ITEM(edge, 0), ACCUMULATE_VARIABLE);
-    Py_INCREF(variable);
-    return variable;
-  }
+  if (!PyTuple_CheckExact(saved)) return nullptr;
+  const bool has_edge = edge && edge != Py_None;
+  if (has_edge && PyDict_GET_SIZE(known.detached)) return nullptr;
+  PyObject *storage = PyTuple_GET_ITEM(saved, 0), *geometry = PyTuple_GET_ITEM(saved, 1), *variable = nullptr;
+  if (has_edge && Py_TYPE(PyTuple_GET_ITEM(edge, 0)) == known.accumulate)
+    variable = at(PyTuple_GET_ITEM(edge, 0), ACCUMULATE_VARIABLE);
+  else if (PyTuple_GET_SIZE(saved) != 4)
+    return nullptr;
+  PyObject *now = variable ? version_of(variable) : at(storage, STORAGE_VERSION), *version = PyTuple_GET_ITEM(saved, 3);
+  if (now != version && PyLong_AsLongLong(now) != PyLong_AsLongLong(version)) return nullptr;
+  if (variable) return Py_NewRef(variable);
   PyObject* t = new_tensor(storage);
   if (t && geometry != at(storage, STORAGE_ROOT)) {
     Py_INCREF(geometry);
@@ -73,8 +75,8 @@ PyObject* unpacked(PyObject* saved, PyObject* edge) {
     PyObject* offset = PyTuple_GET_ITEM(saved, 2);
     Py_INCREF(offset);
     replace(t, TENSOR_OFFSET, offset);
-    Py_INCREF(own);
-    replace(t, TENSOR_ATTR_VERSION, own);
+    Py_INCREF(now);
+    replace(t, TENSOR_ATTR_VERSION, now);
   }
   return t;
 }

@@ -39,6 +39,9 @@ PyObject* edge_of(PyObject* t) {
 PyObject* kept_of(PyObject* t) {
   PyObject *storage = at(t, TENSOR_STORAGE), *version = at(storage, STORAGE_VERSION);
   if (at(storage, STORAGE_ERROR) != Py_None || PyLong_AsLongLong(version) < 0) return nullptr;
+  PyObject *meta = at(t, TENSOR_META), *counter = meta == Py_None ? Py_None : at(meta, EXTRAS_COUNTER);
+  if (counter != Py_None)
+    return PyTuple_Pack(5, storage, at(t, TENSOR_GEOMETRY), at(t, TENSOR_OFFSET), at(counter, COUNTER_VERSION), counter);
   return PyTuple_Pack(4, storage, at(t, TENSOR_GEOMETRY), at(t, TENSOR_OFFSET), version);
 }
 

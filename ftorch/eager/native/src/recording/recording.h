@@ -25,7 +25,7 @@ enum Slot {
   TRACE_REPLACED, TRACE_RECORDING, TRACE_RUNNING, TRACE_DEVICE,
   CHECKS_BOUNDS,
   RUN_CONTENT, RUN_LIVE, RUN_KEEP, RUN_FINISHED, RUN_AROUND, RUN_OVER, SHORT_SEEN, SHORT_RUN, SHORT_KINDS,
-  STATS_OPS, STATS_PROGRAMS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, ACCUMULATE_VARIABLE, SLOTS
+  STATS_OPS, STATS_PROGRAMS, EXTRAS_HOOKS, EXTRAS_ACCUMULATOR, EXTRAS_COUNTER, COUNTER_VERSION, ACCUMULATE_VARIABLE, SLOTS
 };
 
 extern Py_ssize_t offsets[SLOTS];
@@ -39,6 +39,7 @@ struct Known {
   PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of, *own;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
   PyObject *short_traces, *forked, *errors, *ignored;  // functions of traces; NumPy's variable for errors and its value without
+  PyObject* detached;  // the dictionary of nodes whose outputs `detach_` took out of the graph
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
@@ -53,6 +54,12 @@ inline PyObject*& at(PyObject* object, Slot slot) {
 inline void put(PyObject* object, Slot slot, PyObject* value) {  // of an object that is new: there is nothing to let go of
   Py_INCREF(value);
   at(object, slot) = value;
+}
+
+// How often a tensor was written to (borrowed), see `counter_of` of `ftorch/eager/tensor.py`.
+inline PyObject* version_of(PyObject* t) {
+  PyObject *meta = at(t, TENSOR_META), *counter = meta == Py_None ? Py_None : at(meta, EXTRAS_COUNTER);
+  return counter == Py_None ? at(at(t, TENSOR_STORAGE), STORAGE_VERSION) : at(counter, COUNTER_VERSION);
 }
 
 inline void replace(PyObject* object, Slot slot, PyObject* value) {  // takes over the reference
