@@ -168,7 +168,7 @@ def extras(t: TensorBase) -> Extras:
 # storage's, but for tensors that share memory without sharing a counter: ``x.data`` begins at zero, and what was given other
 # memory (``x.data = y``, ``x.set_(y)``) goes on with its own.
 
-# Counters of tensors that live in a storage with a counter of its own, for writers that know the storage only.
+# Counters of tensors that were given a storage, for writers that know the storage only.
 _besides: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[VersionCounter]] = weakref.WeakKeyDictionary()
 
 
@@ -199,20 +199,17 @@ def count_for_all(storage: Storage) -> None:
             counter.version += 1
 
 
-def own_counter(t) -> VersionCounter:
-    """The counter that a tensor keeps when it gets other memory: `moved` says where to."""
-    counter = counter_of(t)
-    if counter.__class__ is VersionCounter:
-        if t._ftorch_storage in _besides:
-            _besides[t._ftorch_storage].discard(counter)
-        return counter
-    return VersionCounter(max(counter.version, 0))
-
-
-def moved(t, counter: VersionCounter) -> None:
-    """Notes that a tensor in another storage than before keeps its counter."""
-    extras(t).counter = counter
-    _besides.setdefault(t._ftorch_storage, weakref.WeakSet()).add(counter)
+def replace_memory(t, storage: Storage, g: Geometry, offset: int) -> None:
+    """Makes a tensor other elements, as ``x.data = y`` and ``x.set_(y)`` do; it goes on with its own version counter."""
+    old = t._ftorch_storage
+    if storage is not old:
+        counter = counter_of(t)
+        if counter is old:
+            counter = extras(t).counter = VersionCounter(max(old.version, 0))
+        elif old in _besides:
+            _besides[old].discard(counter)
+        _besides.setdefault(storage, weakref.WeakSet()).add(counter)
+    t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset = storage, g, offset
 
 
 def from_array(array, device=None, requires_grad=False, stride=None) -> Tensor:

@@ -20,8 +20,7 @@ from ..tensor import (
     counter_of,
     extras,
     modes,
-    moved,
-    own_counter,
+    replace_memory,
     wrap_view,
 )
 from .methods import METHODS, leave_capture, method
@@ -261,14 +260,7 @@ def _set_data(self, value):
     if self._ftorch_requires_grad and value.dtype.category < 2:
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     leave_capture(self)
-    counter = own_counter(self) if value._ftorch_storage is not self._ftorch_storage else None
-    self._ftorch_storage, self._ftorch_geometry, self._ftorch_offset = (
-        value._ftorch_storage,
-        value._ftorch_geometry,
-        value._ftorch_offset,
-    )
-    if counter is not None:
-        moved(self, counter)
+    replace_memory(self, value._ftorch_storage, value._ftorch_geometry, value._ftorch_offset)
 
 
 METHODS["data"] = property(

@@ -32,8 +32,7 @@ from ..tensor import (
     extras,
     from_array,
     modes,
-    moved,
-    own_counter,
+    replace_memory,
     wrap_view,
 )
 from .storage_sharing import check_resizable
@@ -433,7 +432,6 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         return level.set(self, source, storage_offset, size, stride)
     leave_capture(self)
     offset, shape, strides = storage_offset, size, stride
-    is_inference = self._ftorch_storage.version < 0
     if source is None:
         cell = api.empty(0, dtype=self.dtype, device=self.device)._ftorch_storage
         shape, strides = (0,), (1,)
@@ -465,13 +463,9 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {cell.nbytes}"
             )
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
-    counter = own_counter(self)
-    counter.version += 1
-    self._ftorch_storage, self._ftorch_offset = cell, offset
-    self._ftorch_geometry = where
-    if not is_inference:  # graphs made before know nothing of the new elements
-        moved(self, counter)
-        extras(self).accumulator = None
+    replace_memory(self, cell, where, offset)
+    count_write(self)
+    extras(self).accumulator = None  # graphs made before know nothing of the new elements
     return self
 
 
