@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ..eager.autograd import nodes, tape
 from ..eager.autograd.views import view_call
+from ..eager.call.op import is_in_graph
 from ..eager.core import api as torch
 from ..eager.core.geometry import with_bits
 from ..eager.core.registry import OPS
@@ -129,7 +130,7 @@ def make_dual(tensor, tangent, *, level=None):
     if both_plain and with_bits(tensor._ftorch_geometry, 0).is_dense and not _lies_alike(tensor, tangent):
         tangent = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tangent.dtype, device=tangent.device).copy_(tangent)
     made = dual(current, tensor, tangent)
-    if tensor._ftorch_requires_grad and modes.grad:
+    if modes.grad and is_in_graph(tensor):
         node = tape.node_class("ViewBackward0", _Same)()
         node.edges = (tape.edge_of(tensor),)
         made._grad_fn, made._ftorch_requires_grad = node, True

@@ -83,7 +83,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
                     f"{type(t).__name__}"
                 )
             nr = next((i for i, o in enumerate(outputs) if o is t), None)
-            edge = nr if nr is not None else tape.edge_of(t) if t._ftorch_requires_grad else None
+            edge = nr if nr is not None else tape.edge_of(t) if _op.is_in_graph(t) else None
             saved = saved_tensors.save(t)
             if nr is None and saved.__class__ is tuple:  # not a result: itself, without a cycle
                 saved = saved_tensors.SavedOutside(t)
@@ -352,12 +352,12 @@ def _apply(cls, args, kwargs, ctx=None):
     told = ctx is not None  # whether the caller wants to know what was saved
     ctx = cls._backward_cls() if ctx is None else ctx
     tensors = [a for a in args if isinstance(a, TensorBase)]
-    recorded = modes.grad and any(t._ftorch_requires_grad for t in tensors)
-    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and a._ftorch_requires_grad for a in args)
+    recorded = modes.grad and any(map(_op.is_in_graph, tensors))
+    ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and _op.is_in_graph(a) for a in args)
     ctx.edges_by_argument = [isinstance(a, TensorBase) for a in args]
     ctx.input_geometries = [t._ftorch_geometry for t in tensors]
     if recorded:
-        ctx.edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
+        ctx.edges = tuple(tape.edge_of(t) if _op.is_in_graph(t) else None for t in tensors)
     outer, modes.grad = modes.grad, False
     forward, modes.forward = modes.forward, False
     try:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ..call.op import hooks, in_c, special
+from ..call.op import hooks, in_c, is_in_graph, special
 from ..core.user_warnings import warn_once, warn_user
 from ..runtime import capture_trace
 from ..tensor import TensorBase, modes
@@ -408,7 +408,7 @@ def _of_parts(outputs, grads):
 
 def _require_graphs(outputs):
     for i, out in enumerate(outputs):
-        if (isinstance(out, TensorBase) or not is_edge(out)) and not out._ftorch_requires_grad:
+        if (isinstance(out, TensorBase) or not is_edge(out)) and not is_in_graph(out):
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
@@ -521,7 +521,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     _require_graphs(outs)
     for t in ins:
         if isinstance(t, TensorBase):
-            if not t._ftorch_requires_grad:
+            if not is_in_graph(t):
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
         elif not is_edge(t):
             raise _no_input(t)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..call.op import hooks
+from ..call.op import hooks, is_in_graph
 from ..core import api
 from ..tensor import DISPATCHING, TensorBase, modes
 from . import gradient_values
@@ -72,7 +72,7 @@ def make_grads(outputs, grads, is_batched=False):
             made.append(_edge_grad(out, grad, i, is_batched))
             continue
         if grad is None:
-            if not out._ftorch_requires_grad:
+            if not is_in_graph(out):
                 made.append(None)
                 continue
             if out.numel() != 1:

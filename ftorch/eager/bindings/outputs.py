@@ -224,7 +224,7 @@ def write_made(name, result, out, flat=False):
     Raises:
         RuntimeError: for an ``out`` that requires grad.
     """
-    if out._ftorch_requires_grad and modes.grad:
+    if modes.grad and _op.is_in_graph(out):
         raise RuntimeError(
             f"aten::{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."

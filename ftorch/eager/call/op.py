@@ -171,6 +171,11 @@ def joined_graph(view):
     return view._ftorch_requires_grad
 
 
+def is_in_graph(t):
+    """Whether a tensor requires grad, a view also since something was written to its base."""
+    return t._ftorch_requires_grad or (t._base is not None and joined_graph(t))
+
+
 def scan(operands, wrapped=frozenset()):
     """(key, tensors, scalars, whether a plain one requires grad), or None where an operand is neither plain nor
     of a class ``wrapped``."""
@@ -452,7 +457,7 @@ def call_out(op: Op, operands, static, out):
             return result if not isinstance(result, tuple) else named(op.definition, list(result), "_out")
     if modes.grad:
         tensors = [t for t in tensors_of(operands) if isinstance(t, Tensor)]
-        if any(t._ftorch_requires_grad for t in (*tensors, *outs)) and op.definition.differentiable:
+        if any(map(is_in_graph, (*tensors, *outs))) and op.definition.differentiable:
             raise RuntimeError(
                 f"{op.name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."

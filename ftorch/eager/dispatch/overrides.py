@@ -369,7 +369,7 @@ def _scan_any(operands):
         nonlocal grad
         key.append(o._ftorch_geometry)
         tensors.append(o)
-        grad = grad or o._ftorch_requires_grad
+        grad = grad or _op.is_in_graph(o)
 
     for o in operands:
         if isinstance(o, TensorBase):

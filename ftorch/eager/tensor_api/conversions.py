@@ -60,7 +60,7 @@ def _move(self, where):
         if handled:
             return result
     out = move_to_device(self, where)
-    if self._ftorch_requires_grad and modes.grad:
+    if modes.grad and _op.is_in_graph(self):
         node = node_class("ToCopyBackward0", _MoveNode)()
         node.device = self._ftorch_geometry.device
         node.edges = (edge_of(self),)

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 
+from ..autograd.tape import grad_fn_of
 from ..call import op as _op
 from ..core import device as _device
 from ..core.geometry import Size, geometry, with_bits
@@ -33,7 +34,7 @@ from .methods import method
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
-    if self._grad_fn is not None:
+    if grad_fn_of(self) is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
@@ -100,7 +101,7 @@ def __copy__(self):
     extras(out).counter = VersionCounter(1)  # it was set to this storage
     if self.__class__ is not Tensor:
         out = retyped(out, self.__class__)
-    out._ftorch_requires_grad = self._ftorch_requires_grad
+    out._ftorch_requires_grad = _op.is_in_graph(self)
     set_state(out, state_of(self))
     return out
 

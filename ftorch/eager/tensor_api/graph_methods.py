@@ -271,7 +271,7 @@ METHODS["data"] = property(
 @method
 def retain_grad(self):
     """Makes backward fill ``.grad`` of a tensor that is not a leaf."""
-    if not self._ftorch_requires_grad:
+    if not _op.is_in_graph(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if modes.transforming:
         raise RuntimeError(
@@ -319,7 +319,7 @@ def _tensor_hooks(self):
 @method
 def register_hook(self, hook):
     """Calls ``hook(grad)`` whenever a gradient of this tensor is computed; it may replace it."""
-    if not self._ftorch_requires_grad:
+    if not _op.is_in_graph(self):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     return add_hook(_tensor_hooks(self), hook)
 
@@ -327,7 +327,7 @@ def register_hook(self, hook):
 @method
 def register_post_accumulate_grad_hook(self, hook):
     """Calls ``hook(tensor)`` after a gradient was added to a leaf's ``.grad``."""
-    if not self._ftorch_requires_grad:
+    if not _op.is_in_graph(self):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")

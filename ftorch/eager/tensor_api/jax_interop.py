@@ -10,7 +10,7 @@ import ctypes
 import jax
 import numpy as np
 
-from ..call.op import read
+from ..call.op import is_in_graph, read
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, Size, geometry
@@ -139,7 +139,7 @@ def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         raise TypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1) and self._ftorch_geometry.device is _device.CPU:
         raise AssertionError("stream should be None on cpu.")
-    if self._ftorch_requires_grad:
+    if is_in_graph(self):
         raise BufferError(
             "Can't export tensors that require gradient, use tensor.detach()"
         )

@@ -426,7 +426,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         RuntimeError: it is a leaf that requires grad.
     """
     _op.check_reshaped(self)
-    if modes.grad and self._ftorch_requires_grad:
+    if modes.grad and _op.is_in_graph(self):
         check_inplace(self)
     if (level := getattr(self, "_ftorch_level", None)) is not None:
         return level.set(self, source, storage_offset, size, stride)
@@ -490,7 +490,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
         )
     else:
         given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else map(operator.index, sizes)
-    if self._ftorch_requires_grad:
+    if _op.is_in_graph(self):
         raise RuntimeError("cannot resize variables that require grad")
     shape = Size(given)
     if memory_format is formats.preserve_format:

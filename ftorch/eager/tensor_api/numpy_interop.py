@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._arrays import strided_view
-from ..call.op import to_numpy
+from ..call.op import is_in_graph, to_numpy
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, Size, geometry
@@ -148,7 +148,7 @@ def numpy(self, *, force=False):
     """
     if force:
         return self.detach().cpu().resolve_conj().resolve_neg().numpy()
-    if self._ftorch_requires_grad and modes.grad:
+    if modes.grad and is_in_graph(self):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

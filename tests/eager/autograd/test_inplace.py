@@ -1,5 +1,7 @@
 """In-place operations: versions, errors, and gradients of what was overwritten."""
 
+import copy
+
 import pytest
 
 from tests.oracle import both, both_with_text
@@ -140,3 +142,47 @@ def test_addbmm_keeps_within_memory():
 
     both(lambda m: program(m, 1))
     both(lambda m: program(m, 4))
+
+
+def _custom(m):
+    class Double(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0]
+
+    return Double.apply
+
+
+# What is done first with a view whose base has just come to require grad, by a write.
+FIRST_USES = {
+    "backward": lambda m, v: v.backward(m.ones(3)),
+    "grad": lambda m, v: m.autograd.grad(v.sum(), v),
+    "custom function": lambda m, v: _custom(m)(v).sum().backward(),
+    "checkpoint": lambda m, v: m.utils.checkpoint.checkpoint(lambda a: a * a, v, use_reentrant=True).sum().backward(),
+    "numpy": lambda m, v: v.numpy(),
+    "dlpack": lambda m, v: v.__dlpack__(),
+    "retain_grad": lambda m, v: (v.retain_grad(), v.sum().backward(), v.grad)[-1],
+    "deepcopy": lambda m, v: copy.deepcopy(v),
+    "copy": lambda m, v: copy.copy(v).requires_grad,
+    "out": lambda m, v: m.add(m.ones(3), 1, out=v),
+    "resize": lambda m, v: v.resize_(2),
+    "is_leaf": lambda m, v: v.is_leaf,
+    "autocast": lambda m, v: v.to(m.bfloat16).sum().backward(),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_USES)
+def test_a_view_requires_grad_by_a_write_to_its_base(name):
+    """It does whatever is asked of it first."""
+    def program(m):
+        r, x = m.ones(1, requires_grad=True), m.arange(6.0)
+        v = x[1:4]
+        x.mul_(r + 1)
+        return FIRST_USES[name](m, v), r.grad
+
+    both(program)
