@@ -246,7 +246,11 @@ class GraphModule(Module):
             if hasattr(root, "training"):
                 self.training = root.training
             for target in targets:
-                _copy_attr(root, self, target)
+                try:
+                    _copy_attr(root, self, target)
+                except AttributeError:
+                    if not isinstance(root, _CodeOnlyModule):  # a copy lacks what its original lacks
+                        raise
         elif isinstance(root, dict):
             for node in graph.nodes:
                 if node.op in ("get_attr", "call_module") and node.target not in root:

@@ -10,10 +10,24 @@ from ..core import api as torch
 from ..core.composite import composite
 from ..core.dtype import finfo
 from ..core.user_warnings import warn_once
-from ..kernels.linalg.contraction import best_path
+from ..kernels.linalg.contraction import best_path, pair_steps
 from ..tensor import TensorBase
 
 # --- products -----------------------------------------------------------------------------
+
+
+def _in_steps(operands, steps):
+    """An einsum of several operands as PyTorch computes it, two by two: its results are laid out as the last product's."""
+    for equation, places, to in steps:
+        made = einsum(equation, *(operands[place] for place in places))
+        if to is None:
+            for place in reversed(places):
+                del operands[place]
+            operands.append(made)
+        else:
+            operands[to] = made
+    return operands[0]
+
 
 # What `torch.backends.opt_einsum` says of einsum.
 contraction_order: dict = {"enabled": True, "strategy": "auto"}
@@ -87,6 +101,11 @@ def einsum(*args):
                 path = best_path(equation, tuple(tuple(x.shape) for x in operands), contraction_order["strategy"])
             except ValueError:
                 path = None  # the op's own error says what is wrong
+        if len({x.dtype for x in operands}) == 1:
+            shapes = tuple(tuple(x.shape) for x in operands)
+            steps = pair_steps(equation, shapes, None if path is None else tuple(path))
+            if steps is not None:
+                return _in_steps(list(operands), steps)
     return torch._VF.einsum(equation, list(operands), path=path)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import ftorch
-from tests.oracle import assert_same, outcome
+from tests.oracle import LIBRARIES, assert_same, outcome
 
 SIZES = dict(i=2, j=3, k=4, b=2, o=1)
 EQUATIONS = [
@@ -57,3 +57,22 @@ def test_narrow_scalars_widen_on_the_host():
     """A number of bfloat16 that a step has made was none for the step after it."""
     x, y = (ftorch.full((), 3.0, dtype=getattr(ftorch, d)) for d in ("float16", "bfloat16"))
     assert ftorch.einsum(",->", x, y).item() == 9.0
+
+
+_SIZES = dict(zip("ijklm", (2, 3, 4, 5, 2)))
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["ij,jk->ki", "klm,k->lkm", "kim,i->mik", "kim,mj->kjim", "mkl,j->mlkj", "ki,im->mi", "kim,kjl->imk", "lk,jmi->mkji",
+     "il,ik->li", "mi,jki->imk", "mj,im,klm,k->kjm", "i,ml,k->lmik", "ijm,ilm,imk->mij", "k,l,lim->il", "jlk,mi,l->kl"],
+)
+def test_strides_are_those_of_the_last_product(equation):
+    def program(t):
+        t.manual_seed(0)
+        terms = equation.partition("->")[0].split(",")
+        result = t.einsum(equation, *(t.rand([_SIZES[c] for c in term]) for term in terms))
+        return tuple(result.shape), result.stride()
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import opt_einsum
 
 from ...core.dtype import from_numpy, promote_types
+from ...core.geometry import Size, contiguous_stride, geometry, pointwise_stride, view_stride
 from ...core.registry import op
 from .._common import dtype_name, wrap_dims
 from ..nn._windows import sizes
@@ -318,10 +319,14 @@ def pair_steps(equation, shapes, path):
     names = {label: _LETTERS[label] if label >= 0 else next(free) for label in dict.fromkeys(every)}
     if any(len(own) != len(shape) for own, shape in zip(inputs, shapes, strict=True)) or not set(output) <= set(every):
         return None
+    long = {(label, n) for own, shape in zip(inputs, shapes, strict=True) for label, n in zip(own, shape) if n != 1}
+    if len({label for label, _ in long}) < len(long) or len(set(output)) < len(output):
+        return None
 
     def text(labels):
         return "".join(names[label] for label in labels)
 
+    order = [*output, *sorted(set(every) - set(output))]
     steps = []
     operands = [(own, {label for label, n in zip(own, shape) if n != 1}) for own, shape in zip(inputs, shapes, strict=True)]
     for i, j in _pairs(path, len(operands)):
@@ -329,11 +334,11 @@ def pair_steps(equation, shapes, path):
         needed = set(output).union(*(own for _, own in operands))
         for place, mine, other in ((i, a, b), (j, b, a)):
             # What one operand alone has is summed there, before the product.
-            kept = [c for c in dict.fromkeys(mine[0]) if c in needed or (c in mine[1] and c in other[1])]
-            if kept != mine[0]:
+            kept = [c for c in order if c in mine[0] and (c in needed or (c in mine[1] and c in other[1]))]
+            if len(kept) < len(mine[0]):
                 steps.append((f"{text(mine[0])}->{text(kept)}", (place,), place))
                 mine[0][:] = kept
-        result = [c for c in dict.fromkeys(a[0] + b[0]) if c in needed]
+        result = [c for c in order if c in needed and c in a[0] + b[0]]
         steps.append((f"{text(a[0])},{text(b[0])}->{text(result)}", (i, j), None))
         operands.append((result, {c for c in a[1] | b[1] if c in needed}))
     if operands[0][0] != output:
@@ -350,7 +355,53 @@ def _path(path):
     return "auto" if path is None else list(zip(path[::2], path[1::2], strict=True))
 
 
-@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", public="_VF")
+def _einsum_stride(inputs, static, shapes):
+    """The strides of a result of two operands, as the product that PyTorch makes of them leaves it."""
+    terms, output = _parse(static["equation"])
+    if len(inputs) != 2 or any(len(set(own)) < len(own) for own in terms):
+        return [None]
+    most = max(len(g.shape) - len(own) + 1 if _ELLIPSIS in own else 0 for own, g in zip(terms, inputs, strict=True))
+    terms = [_expand_ellipsis(own, len(g.shape) - len(own) + 1) for own, g in zip(terms, inputs, strict=True)]
+    every = [label for own in terms for label in own]
+    if output is None:
+        output = sorted(label for label in set(every) if label < 0 or every.count(label) == 1)
+    else:
+        output = _expand_ellipsis(output, most)
+    order = [*output, *sorted(set(every) - set(output))]
+    x, y = (_aligned(own, g, order) for own, g in zip(terms, inputs, strict=True))
+    sizes = [max(a, b) if 0 not in (a, b) else 0 for a, b in zip(x.shape, y.shape, strict=True)]
+    long = [(a != 1, b != 1) for a, b in zip(x.shape, y.shape, strict=True)]
+    summed = range(len(output), len(order))
+    if not any(all(long[d]) for d in summed):  # multiplied elementwise, after sums over what one operand alone has
+        whole = tuple(1 if d in summed else n for d, n in enumerate(sizes))
+        x, y = (geometry(Size(1 if d in summed else n for d, n in enumerate(g.shape)), g.dtype, g.device)
+                if any(g.shape[d] != 1 for d in summed) else g for g in (x, y))
+        stride = pointwise_stride(Size(whole), [x, y]) or contiguous_stride(whole)
+        return [view_stride(whole, tuple(stride), whole[: len(output)])]
+    batch, left, right = ([d for d in range(len(output)) if kind(*long[d])] for kind in _DIMS)
+    if left and any(d < left[0] and long[d][1] for d in right):  # so that the result is contiguous
+        left = [d for d in range(len(output)) if d in right and long[d][1]]
+        right = [d for d in range(len(output)) if d not in batch and d not in left]
+    places = [*batch, *left, *summed, *right]
+    whole = [1 if d in summed else sizes[d] for d in range(len(order))]
+    made = contiguous_stride([whole[d] for d in places])
+    stride = [made[places.index(d)] for d in range(len(order))]
+    return [view_stride(tuple(whole), tuple(stride), tuple(whole[: len(output)]))]
+
+
+# Which dimensions of a product are both operands', the first one's alone, and the others, by whether they are longer than one.
+_DIMS = (lambda a, b: a and b, lambda a, b: a and not b, lambda a, b: not a)
+
+
+def _aligned(own, g, order):
+    """The geometry of an operand with the dimensions of a list of labels, of size one where it has none."""
+    places = {label: d for d, label in enumerate(own)}
+    shape = [g.shape[places[c]] if c in places else 1 for c in order]
+    stride = [g.stride[places[c]] if c in places else 1 for c in order]
+    return geometry(Size(shape), g.dtype, g.device, tuple(stride))
+
+
+@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", public="_VF", layout=_einsum_stride)
 def einsum(equation, tensors, path):
     """The kernel of ``torch.einsum``, for an equation of letters.
 
