@@ -151,6 +151,8 @@ def _class_call(c, cls, node):
         return _called(f"torch.{cls.__name__}", *_arguments(c, node))
     if issubclass(cls, (BaseException, enum.Enum)):
         raise c.error(f"class '{cls.__name__}' cannot be called", node)
+    if cls is ftorch.set_grad_enabled:
+        return _called("torch.set_grad_enabled", *_arguments(c, node))
     guard = prelude.GUARDS.get(cls)
     if guard is not None:
         c.program.prelude_class(guard)
@@ -202,6 +204,8 @@ def _function_call(c, function, node):
 
 def _basic_path(function):
     name = getattr(function, "__name__", "")
+    if function is ftorch.nn.utils.rnn.pad_sequence:
+        return "torch.nn.utils.rnn.pad_sequence"
     if getattr(ftorch, name, None) is function:
         return f"torch.{name}"
     for namespace in ("sparse", "autograd"):

@@ -255,7 +255,12 @@ class FunctionCompiler(Statements, Expressions):
             found = [self.type(e) for e in given.elts]
             types[len(types) - len(found) :] = found
             returns = ast.parse(comment[2].strip(), mode="eval").body
-        return types, None if returns is None else self.type(returns)
+        return types, None if returns is None or self._names_module(returns) else self.type(returns)
+
+    def _names_module(self, node) -> bool:
+        """Whether an annotation is the class of the module whose method this is: what ``self`` is."""
+        text = node.value if isinstance(node, ast.Constant) else ast.unparse(node)
+        return self.module is not None and text == type(self.module).__name__
 
     def type(self, node) -> Type:
         """The type that an annotation in the source names."""

@@ -271,6 +271,11 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, num_
   return (out, annotate(Optional[Tensor], None))
 """
 
+_RNN = """
+def pad_sequence(sequences: List[Tensor], batch_first: bool=False, padding_value: float=0., padding_side: str="right") -> Tensor:
+  return torch.pad_sequence(sequences, batch_first, padding_value, padding_side)
+"""
+
 _BASIC = """
 def _assert(condition: bool, message: str) -> NoneType:
   assert condition, message
@@ -323,12 +328,13 @@ def _split(namespace, text):
 
 FUNCTIONS: dict[tuple[str, str], str] = (
     _split("nn.functional", _NN) | _split("", _BASIC) | _split("sparse", _SPARSE) | _split("functional", _FUNCTIONAL)
+    | _split("nn.utils.rnn", _RNN)
 )
 
 
 def needs(text: str) -> list[tuple[str, str]]:
     """The functions of the prelude that a text calls."""
-    found = re.findall(r"__torch__\.torch\.(nn\.functional|sparse|functional)\.(\w+)", text)
+    found = re.findall(r"__torch__\.torch\.(nn\.functional|nn\.utils\.rnn|sparse|functional)\.(\w+)", text)
     return [key for key in dict.fromkeys(found) if key in FUNCTIONS]
 
 

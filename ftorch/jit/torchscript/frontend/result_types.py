@@ -14,7 +14,7 @@ _PAIR = Type("Tuple", (TENSOR, TENSOR))
 _ATTRIBUTES = {
     "dtype": INT, "layout": INT, "ndim": INT, "itemsize": INT, "nbytes": INT, "device": DEVICE,
     "shape": _INTS, "grad": Type("Optional", (TENSOR,)), "requires_grad": BOOL, "is_leaf": BOOL,
-    "output_nr": INT, "name": Type("Optional", (STR,)),
+    "output_nr": INT, "retains_grad": BOOL, "name": Type("Optional", (STR,)),
 }
 
 
@@ -43,7 +43,8 @@ _RESULTS = {
                     "permute requires_grad_ clone detach nonzero squeeze unsqueeze".split(), TENSOR),
     "grad": Type("List", (Type("Optional", (TENSOR,)),)), "backward": NONE,
     "size": _size, "stride": _size, "Size": _INTS, "item": NUMBER, "device": DEVICE, "format": STR,
-    "percentFormat": STR, "warn": NONE,
+    "percentFormat": STR, "warn": NONE, "promote_types": INT, "result_type": INT, "get_autocast_dtype": INT,
+    "can_cast": BOOL, "set_grad_enabled": NONE, "manual_seed": NONE,
 }
 
 # Functions of ``math``.

@@ -236,7 +236,7 @@ ATTRIBUTES: dict = {
     "ndim": lambda x: x.dim(), "T": lambda x: x.T, "mT": lambda x: x.mT, "H": lambda x: x.H,
     "mH": lambda x: x.mH, "real": lambda x: x.real, "imag": lambda x: x.imag,
     "itemsize": lambda x: x.itemsize, "nbytes": lambda x: x.nbytes, "name": lambda x: None,
-    "is_leaf": lambda x: x.is_leaf, "output_nr": lambda x: x.output_nr,
+    "is_leaf": lambda x: x.is_leaf, "retains_grad": lambda x: x.retains_grad, "output_nr": lambda x: x.output_nr,
     **{f"is_{k}": (lambda kind: lambda x: x.device.type == kind)(k)
        for k in ("cuda", "cpu", "xpu", "mps", "meta", "xla", "ipu", "vulkan", "maia", "mtia")},
     "is_sparse": lambda x: x.layout is torch.sparse_coo, "is_quantized": lambda x: x.is_quantized,

@@ -339,6 +339,14 @@ def _col2im(x, output_size, kernel_size, dilation, padding, stride):
     return F.fold(x, *sizes)
 
 
+def _pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    return torch.nn.utils.rnn.pad_sequence(sequences, batch_first, padding_value, padding_side)
+
+
+def _manual_seed(seed):
+    torch.manual_seed(seed)
+
+
 def _type_as(x, other):
     return x.to(other.dtype)
 
@@ -394,11 +402,14 @@ ADAPTED: dict = {
     "_upsample_bilinear2d_aa": _upsample("bilinear", 2, True),
     "_upsample_bicubic2d_aa": _upsample("bicubic", 2, True),
     "tensordot": lambda a, b, dims_self, dims_other: torch.tensordot(a, b, dims=(dims_self, dims_other)),
-    "block_diag": lambda tensors: torch.block_diag(*tensors),
+    "block_diag": lambda *ts: torch.block_diag(*(ts[0] if type(ts[0]) in (list, tuple) else ts)),
+    "promote_types": lambda a, b: code(torch.promote_types(_dtype(a), _dtype(b))),
+    "can_cast": lambda a, b: torch.can_cast(_dtype(a), _dtype(b)), "result_type": lambda a, b: code(torch.result_type(a, b)),
+    "pad_sequence": _pad_sequence,
     "log_sigmoid": _log_sigmoid, "scaled_dot_product_attention": _sdpa, "type_as": _type_as,
     **{f"{n}_": _inplace_activation(n) for n in ("gelu", "silu", "mish", "hardswish", "relu6",
                                                 "hardsigmoid", "selu", "celu")},
-    "manual_seed": lambda seed: torch.manual_seed(seed), "is_scripting": lambda: True,
+    "manual_seed": _manual_seed, "is_scripting": lambda: True,
     "lift_fresh": _is_first, "_reshape_alias": lambda x, size, stride: x.reshape(size),
     "_unsafe_view": lambda x, size: x.view(size), "_to_copy": _to, "_shape_as_tensor":
     lambda x: torch.tensor(list(x.shape)), "_cast_Float": lambda x, *_: x.float(),
