@@ -79,6 +79,7 @@ def embedding_bag(weight, indices, offsets=None, scale_grad_by_freq=False, mode=
     Raises:
         RuntimeError: without offsets for 1-D indices, with some for 2-D ones.
     """
+    per_sample_weights = None if per_sample_weights is None else per_sample_weights.detach()
     if indices.dim() == 2:
         if offsets is not None:
             raise RuntimeError(f"{_OPERATORS[bits]} operator: input is 2D, then offsets has to be None, as input is treated is "

@@ -10,6 +10,7 @@ from . import _arithmetic as math
 from . import _embedding as emb
 from . import _layers as layers
 from . import _movement, _normalization, _recurrent
+from ._history import with_history
 
 
 class QuantizedOverload:
@@ -72,7 +73,7 @@ class QuantizedOperator(_ops.OpOverloadPacket):
         """The call itself, whatever classes the operands are of."""
         if kwargs:
             args, kwargs = self._positional(args, kwargs)
-        return self._function(*args, **kwargs)
+        return with_history(self._qualified_op_name, self._function, args, kwargs)
 
     def _positional(self, args, kwargs):
         """Arguments that were given by the schema's names, by position as far as they go."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..eager.core import api as torch
+from ..eager.tensor import modes
+from ._history import with_history
 from ._layers import engine, linear_dynamic
 from ._tensor import ScriptObject
 
@@ -84,7 +86,8 @@ def rnn_cell(activation):
 def _layer(x, cell, state, step):
     """A layer over all steps (steps, batch, features); the product with the inputs is one."""
     projected = cell.of_input(x)
-    if step is _steps_lstm and len(projected) and cell.steps_in_one():
+    recorded = modes.grad and any(s.requires_grad for s in state)  # by the steps' own operations
+    if step is _steps_lstm and len(projected) and cell.steps_in_one() and not recorded:
         reduces = cell.reduce_range and engine() != "qnnpack"
         out, *state = torch._lstm_dynamic_int8(projected, *state, *cell.w_hh._dynamic, reduces)
         return out, state
@@ -170,6 +173,10 @@ def quantized_lstm(input, *args, dtype=None, use_dynamic=False):
     Returns:
         (output, h, c).
     """
+    return with_history("aten::quantized_lstm", _lstm, (input, *args), {})
+
+
+def _lstm(input, *args):
     if isinstance(args[0], (list, tuple)):
         hx, params, _, *rest = args
         return _run(_steps_lstm, 2, input, hx, params, *rest)
@@ -179,6 +186,10 @@ def quantized_lstm(input, *args, dtype=None, use_dynamic=False):
 
 def quantized_gru(input, *args):
     """A GRU of `CellParamsBase` cells (``torch.quantized_gru``): (output, h). See `quantized_lstm`."""
+    return with_history("aten::quantized_gru", _gru, (input, *args), {})
+
+
+def _gru(input, *args):
     if isinstance(args[1], (list, tuple)):
         hx, params, _, *rest = args
         return _run(_steps_gru, 1, input, (hx,), params, *rest)

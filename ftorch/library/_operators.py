@@ -8,10 +8,10 @@ functions on tensors, so what they compute with ftorch is recorded, compiled and
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Callable
 
 from .. import _ops
+from ..eager.autograd.unregistered import note_unregistered
 from ..eager.call import op as _op
 from ..eager.core.schema import Schema
 from ..eager.dispatch import overrides
@@ -22,15 +22,6 @@ from ..eager.transforms.dual import DualLevel
 from . import _keys, _schema
 from ._keys import DispatchKey, DispatchKeySet
 
-NOT_REGISTERED = (
-    "an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop "
-    "through it. This may lead to silently incorrect behavior. This behavior is deprecated and will "
-    "be removed in a future version of PyTorch. If your operator is differentiable, please ensure "
-    "you have registered an autograd kernel to the correct Autograd key (e.g. DispatchKey::Autograd, "
-    "DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to squash "
-    "this warning and use the previous behavior, please register "
-    "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
-)
 _NO_META = (
     "{}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
     "registered. You may have run into this message while using an operator with PT2 compilation "
@@ -235,7 +226,7 @@ def dispatch(op: Operator, args: tuple, kwargs: dict):
             return below_autograd(op, args, kwargs)
     result = below_autograd(op, args, kwargs)
     if wants_graph and autograd is None and "Autograd" not in _keys.excluded():
-        _warn_in_backward(op, result)
+        note_unregistered(op.name(), tensors, result)
     return result
 
 
@@ -279,14 +270,6 @@ def through_function(op, args, kwargs):
     from ._derivatives import apply
 
     return apply(op, args, kwargs)
-
-
-def _warn_in_backward(op, result):
-    message = f"{op.name()}: {NOT_REGISTERED}"
-    results = result if isinstance(result, (list, tuple)) else [result]
-    for t in results:
-        if isinstance(t, TensorBase) and t._ftorch_requires_grad and t._grad_fn is not None:
-            t._grad_fn.register_prehook(lambda _: warnings.warn(message, stacklevel=2))
 
 
 def below_autograd(op: Operator, args: tuple, kwargs: dict):

@@ -19,7 +19,8 @@ from . import gradient_values
 
 _sequence = itertools.count()
 ACCUMULATE_SEQUENCE = 1 << 62  # leaves are served first
-_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices", "NotImplemented")  # PyTorch names these in full
+# PyTorch names these in full.
+_QUALIFIED = ("AccumulateGrad", "CopyBackwards", "CopySlices", "NotImplemented", "WarnNotImplemented")
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
     "have already been freed). Saved intermediate values of the graph are freed when you call "

@@ -1,0 +1,62 @@
+"""Results of operators that nobody said how to differentiate: their gradients are none, with a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+from ..tensor import TensorBase
+from .nodes import Node
+from .tape import edge_of
+
+__all__ = ["NOT_REGISTERED", "note_unregistered"]
+
+NOT_REGISTERED = (
+    "an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop "
+    "through it. This may lead to silently incorrect behavior. This behavior is deprecated and will "
+    "be removed in a future version of PyTorch. If your operator is differentiable, please ensure "
+    "you have registered an autograd kernel to the correct Autograd key (e.g. DispatchKey::Autograd, "
+    "DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to squash "
+    "this warning and use the previous behavior, please register "
+    "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
+)
+
+
+class WarnNotImplemented(Node):
+    """The node of an operator without a derivative."""
+
+    __slots__ = ("message", "width", "output_geometries")
+
+    def __init__(self, message):
+        super().__init__()
+        self.message, self.width, self.output_geometries = message, 0, ()
+
+    def apply(self, grads):
+        warnings.warn(self.message, stacklevel=2)
+        return [None] * len(self.edges)
+
+
+def note_unregistered(name: str, tensors: list, result) -> None:
+    """Gives the results of an operator without a derivative their history; an argument requires grad.
+
+    Args:
+        name: the operator's, ``"quantized::linear_dynamic"``.
+        tensors: its arguments that are tensors.
+        result: what it gave; what requires grad already, by what its kernel called, warns when the gradient comes.
+    """
+    message, node = f"{name}: {NOT_REGISTERED}", None
+    for t in result if isinstance(result, (list, tuple)) else (result,):
+        if not isinstance(t, TensorBase) or any(t is given for given in tensors) or hasattr(t, "_ftorch_level"):
+            continue
+        if t._ftorch_requires_grad:
+            if t._grad_fn is not None:
+                t.register_hook(lambda grad: warnings.warn(message, stacklevel=2))
+            continue
+        dtype = t._ftorch_geometry.dtype
+        if not (dtype.is_floating_point or dtype.is_complex):
+            continue
+        if node is None:
+            node = WarnNotImplemented(message)
+            node.edges = tuple(edge_of(a) if a._ftorch_requires_grad else None for a in tensors)
+        node.output_geometries = (*node.output_geometries, t._ftorch_geometry)
+        t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = True, node, node.width
+        node.width += 1
