@@ -25,6 +25,7 @@ from ..overrides import (  # noqa: F401
     _is_torch_function_mode_enabled,
     _len_torch_function_stack,
 )
+from ._questions import *  # noqa: F403
 
 _TensorBase = TensorBase
 _VariableFunctions = _VariableFunctionsClass()

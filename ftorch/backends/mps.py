@@ -1,5 +1,11 @@
 """``torch.backends.mps``: JAX's Metal plug-in is not used, so there is never an MPS device."""
 
+import importlib
+
+
+def _asked(name, *args):
+    return getattr(importlib.import_module(f"{__name__.removesuffix('.backends.mps')}._C"), name)(*args)
+
 
 def is_built() -> bool:
     """False."""
@@ -7,18 +13,13 @@ def is_built() -> bool:
 
 
 def is_available() -> bool:
-    """False."""
-    return False
+    """False, unless who tests replaces ``torch._C._mps_is_available``."""
+    return _asked("_mps_is_available")
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """Whether this is macOS of at least a version."""
-    import platform
-
-    found = platform.mac_ver()[0]
-    if not found:
-        return False
-    return tuple(int(part) for part in found.split(".")[:2]) >= (major, minor)
+    """Raises RuntimeError: there is no MPS backend to ask whether this is macOS of at least a version."""
+    return _asked("_mps_is_on_macos_or_newer", major, minor)
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:

@@ -172,3 +172,30 @@ def test_an_unknown_precision_changes_nothing_with_a_warning():
         with pytest.warns(UserWarning, match="not one of 'highest', 'high', or 'medium'"):
             lib.set_float32_matmul_precision("foo")
         assert lib.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize("ask", [
+    lambda t: t._C._mps_is_available(), lambda t: t._C._mps_is_in_bad_fork(), lambda t: t._C._is_any_autocast_enabled(),
+    lambda t: t._C._is_autocast_available("cpu"), lambda t: t._C._is_multithreading_enabled(),
+    lambda t: t._C._is_view_replay_enabled(), lambda t: t._C._is_torch_function_all_disabled(),
+    lambda t: (t._C._has_storage(t.ones(1)), t._C._has_storage(t.ones(2).to_sparse())),
+    lambda t: t._C._has_torch_function_variadic(t.ones(1), t.nn.Parameter(t.ones(1))), lambda t: t._C._has_distributed(),
+    lambda t: t.backends.mps.is_macos_or_newer(13, 0),
+])
+def test_what_is_there(ask):
+    def look(t):
+        try:
+            return ask(t)
+        except RuntimeError as error:
+            return str(error)
+
+    ours, theirs = map(look, (ft, pt))
+    assert ours == theirs
+
+
+def test_a_test_may_say_that_there_is_an_apple_device(monkeypatch):
+    for t in (ft, pt):
+        monkeypatch.setattr(t._C, "_mps_is_available", lambda: True)
+        assert t.backends.mps.is_available()
+        with t.autocast("cpu"):
+            assert t._C._is_any_autocast_enabled()
