@@ -6,6 +6,7 @@ An archive as PyTorch's, with ``data/aotinductor/NAME/``: ``model.json`` (what t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -22,6 +23,7 @@ import numpy as np
 from .._serialization.zip_archive import ArchiveReader, ArchiveWriter, replacing
 from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
+from ..eager.core import forking
 from ..eager.runtime import executor
 from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
@@ -141,6 +143,8 @@ class AOTICompiledModel:
         self._constants = {n: constants[n].detach().to(device) for n in self._signature.constants}
         written = set(self._signature.written)
         self._kept = [n for n in self._signature.constants if n not in written]
+        # A program that writes its buffers is one thread's at a time, as PyTorch's are; others run side by side.
+        self._writing = forking.rlock() if written else contextlib.nullcontext()
         self._inputs = [
             (i, spec if "value" in spec else {"dtype": _dtype.from_numpy(_numpy(spec["dtype"])),
                                               "sizes": spec["sizes"]})
@@ -161,13 +165,14 @@ class AOTICompiledModel:
         key = tuple(tuple(a.shape) for a in arrays)
         if self._signature.seeded:
             arrays.append(_seed())
-        kept = [_array(self._constants[n]) for n in self._kept]
-        given = spare([_array(self._constants[n]) for n in self._signature.written])
-        try:
-            results = self._runner(kept, given, arrays, key)
-        except ValueError as error:
-            raise RuntimeError(f"the program is not for inputs of these sizes: {error}") from None
-        return pytree.tree_unflatten(self._placed(results, inputs), self._out_spec)
+        with self._writing:
+            kept = [_array(self._constants[n]) for n in self._kept]
+            given = spare([_array(self._constants[n]) for n in self._signature.written])
+            try:
+                results = self._runner(kept, given, arrays, key)
+            except ValueError as error:
+                raise RuntimeError(f"the program is not for inputs of these sizes: {error}") from None
+            return pytree.tree_unflatten(self._placed(results, inputs), self._out_spec)
 
     def _placed(self, results, inputs):
         users, arrays, device = [], iter(results), self._runner.device

@@ -21,7 +21,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from ..eager.core import device as _device
-from ..eager.core import jax_internals
+from ..eager.core import forking, jax_internals
 from ..eager.core.jax_scope import scoped
 from ..eager.core.refcount import LISTED
 from ..eager.runtime import compilation as _compilation
@@ -152,6 +152,7 @@ class Runner:
         self.stablehlo, self.device = stablehlo, device
         self.functions: dict[Any, Any] = {}
         self._jitted: Any = None
+        self._compiling = forking.lock()
         self.is_ahead = False  # whether there is an executable for this machine
         if executable is None:
             return
@@ -176,10 +177,15 @@ class Runner:
         """
         function = self.functions.get(key)
         if function is None:
-            if self._jitted is None:
-                self._jitted = jax.jit(jax.export.deserialize(bytearray(self.stablehlo)).call, donate_argnums=(1,))
-            function = self._jitted
+            with self._compiling:  # once, however many threads come with these sizes
+                function = self.functions.get(key) or self._of_sizes(kept, given, inputs)
+                self.functions[key] = function
         return function(kept, given, inputs)
+
+    def _of_sizes(self, *arrays):
+        if self._jitted is None:
+            self._jitted = jax.jit(jax.export.deserialize(bytearray(self.stablehlo)).call, donate_argnums=(1,))
+        return self._jitted.lower(*arrays).compile()
 
 
 def spare(arrays: list[Any]) -> list[Any]:

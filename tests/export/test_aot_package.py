@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -231,3 +232,57 @@ def test_sizes_out_of_range_are_named(tmp_path):
         package(ft.ones(1, 4))
     with pytest.raises(RuntimeError, match=r"input_handles\[0\]: dim value is too large at 0, expected to be <= 5, but got: 6"):
         package(ft.ones(6, 4))
+
+
+def _at_once(work, count=6):
+    """Runs a function in several threads that begin together; the errors that they ended with."""
+    barrier, errors = threading.Barrier(count), []
+
+    def run():
+        barrier.wait()
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return errors
+
+
+def test_threads_share_a_program_that_writes(tmp_path):
+    class Count(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", ft.zeros(4))
+
+        def forward(self, x):
+            self.n.add_(x.sum(0))
+            return x + self.n
+
+    program = ft.export.export(Count(), (ft.ones(2, 4),))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "c.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    assert not _at_once(lambda: [package(ft.ones(2, 4)) for _ in range(60)])
+    assert package(ft.zeros(2, 4)).tolist() == [[6 * 60 * 2.0] * 4] * 2
+
+
+def test_threads_compile_a_size_once(tmp_path, monkeypatch):
+    model = ft.nn.Linear(4, 2)
+    program = ft.export.export(model, (ft.ones(3, 4),), dynamic_shapes=({0: ft.export.Dim("n", max=9)},))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "p.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    compiled = []
+    runner = type(package._runner)
+    plain = runner._of_sizes
+    monkeypatch.setattr(runner, "_of_sizes", lambda self, *arrays: compiled.append(1) or plain(self, *arrays))
+    x = ft.rand(5, 4)
+    expected = model(x).detach()
+
+    def work():
+        assert ft.allclose(package(x), expected, atol=1e-5)
+
+    assert not _at_once(work) and len(compiled) == 1

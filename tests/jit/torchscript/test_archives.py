@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import sys
+import threading
 import warnings
 import zipfile
 
@@ -206,3 +208,33 @@ def test_pickles_make_nothing_but_modules(data):
 def test_code_that_is_no_program(code):
     with pytest.raises(RuntimeError):
         ft.jit.load(archive(code))
+
+
+def test_threads_may_come_to_a_loaded_program_at_once():
+    model = ft.nn.Sequential(*(ft.nn.Sequential(ft.nn.Linear(3, 3), ft.nn.ReLU()) for _ in range(12))).eval()
+    file = io.BytesIO()
+    ft.jit.save(ft.jit.script(model), file)
+    x = ft.rand(2, 3)
+    expected, errors = model(x).detach(), []
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            file.seek(0)
+            loaded, barrier = ft.jit.load(file), threading.Barrier(8)
+
+            def work(loaded=loaded, barrier=barrier):
+                barrier.wait()
+                try:
+                    assert ft.allclose(loaded(x), expected)
+                except Exception as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors

@@ -8,6 +8,7 @@ import enum
 import textwrap
 
 from ....eager.core.return_values import ReturnType
+from ....eager.core import forking
 from ....eager.tensor import TensorBase
 from .aten import ATTRIBUTES, CASTS, operator_named, takes_numbers
 from .casts import cast
@@ -152,6 +153,9 @@ class ClassType:
         return self.name
 
 
+_compiling = forking.rlock()
+
+
 class Function:
     """A function or method: its text, its signature, and what it compiles to.
 
@@ -182,16 +186,19 @@ class Function:
         if self._compiled is None:
             from .translate import compile_function
 
-            if self._busy:
-                raise RuntimeError(
-                    f"function '{self.name}' is called recursively. Recursive calls are not "
-                    "supported"
-                )
-            self._busy = True
-            try:
-                self._compiled = compile_function(self)
-            finally:
-                self._busy = False
+            with _compiling:  # a server's threads may come to it at once
+                if self._compiled is not None:
+                    return self._compiled
+                if self._busy:
+                    raise RuntimeError(
+                        f"function '{self.name}' is called recursively. Recursive calls are not "
+                        "supported"
+                    )
+                self._busy = True
+                try:
+                    self._compiled = compile_function(self)
+                finally:
+                    self._busy = False
         return self._compiled
 
     @property
