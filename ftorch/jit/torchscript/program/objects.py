@@ -7,8 +7,8 @@ import collections
 import enum
 import textwrap
 
-from ....eager.core.return_values import ReturnType
 from ....eager.core import forking
+from ....eager.core.return_values import ReturnType
 from ....eager.tensor import TensorBase
 from .aten import ATTRIBUTES, CASTS, operator_named, takes_numbers
 from .casts import cast
