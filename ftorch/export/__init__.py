@@ -23,8 +23,8 @@ from ..nn import Module
 from ..utils import _pytree as pytree
 from . import dynamic_shapes, exported_program, graph_signature, passes
 from ._generalize import trace_dynamic
+from ._modules import input_names
 from ._size_comparisons import guard_code
-from ._trace import _input_names
 from .decomp_utils import CustomDecompTable
 from .dynamic_shapes import (
     AdditionalInputs,
@@ -89,10 +89,17 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     kwargs = {} if kwargs is None else kwargs
     from .dynamic_shapes import per_leaf
 
-    names = _input_names(mod, args, kwargs)
+    names = input_names(mod, args, kwargs)
     traces, dynamic = trace_dynamic(
         mod, args, kwargs, per_leaf(mod, args, kwargs, dynamic_shapes), names
     )
+    if traces.assigned:
+        several = len(traces.assigned) > 1
+        warnings.warn(
+            f"The tensor attribute{'s' * several} {', '.join(traces.assigned)} {'were' if several else 'was'} assigned during "
+            "export. Such attributes must be registered as buffers using the `register_buffer` API "
+            "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).", stacklevel=2,
+        )
     saved = mod.state_dict(keep_vars=True)
     names_of_tensors = [n for n, _ in mod.named_parameters(remove_duplicate=False)]
     names_of_tensors += [n for n, _ in mod.named_buffers(remove_duplicate=False)]

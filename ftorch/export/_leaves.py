@@ -383,6 +383,18 @@ def _batch_norm_kernel(args, kwargs):
     ), {}
 
 
+def _norm_kernel(name, places):
+    """A normalization, of which PyTorch's layers say everything; the last is whether cuDNN is used."""
+    defaults = (None, None, 1e-05, False)
+
+    def rule(args, kwargs):
+        if kwargs:
+            return None
+        return getattr(ops.aten, name).default, (*args, *defaults[len(args) - places :]), {}
+
+    return rule
+
+
 def _argwhere_kernel(args, kwargs):
     return ops.aten.nonzero.default, args, kwargs
 
@@ -421,8 +433,9 @@ def _number(value):
 
 
 _SCALAR = frozenset(
-    "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor floor_divide rsub".split()
+    "eq ne lt le gt ge remainder fmod bitwise_and bitwise_or bitwise_xor rsub".split()
 )
+_DEVIATIONS = frozenset("std var std_mean var_mean".split())
 
 
 def _of_numbers(found):
@@ -431,6 +444,14 @@ def _of_numbers(found):
     name = overload._opname
     base = name.removesuffix("_")
     packet = overload.overloadpacket
+    if base in _DEVIATIONS and len(args) == 1 and not kwargs:
+        return packet.correction, args, kwargs
+    if base == "floor_divide" and len(args) == 2 and _number(args[1]):
+        return packet.default, args, kwargs
+    if base == "remainder" and len(args) == 2 and _number(args[0]):
+        return packet.Scalar_Tensor, args, kwargs
+    if base == "sub" and len(args) == 2 and _number(args[0]):
+        return ops.aten.rsub.Scalar, args[::-1], kwargs
     if base in _SCALAR and len(args) > 1 and _number(args[1]) and _number(args[0]) is False:
         return packet.Scalar, args, kwargs
     if base == "pow" and overload._overloadname == "Tensor_Tensor" and len(args) > 1:
@@ -448,6 +469,7 @@ def _of_numbers(found):
 _KERNELS = {
     "_scaled_dot_product_attention": _attention_kernel, "_batch_norm_eval": _batch_norm_kernel,
     "argwhere": _argwhere_kernel, "cross_entropy": _cross_entropy_kernel, "logsigmoid": _log_sigmoid_kernel,
+    "layer_norm": _norm_kernel("layer_norm", 2), "group_norm": _norm_kernel("group_norm", 2),
     "affine_grid": _affine_grid_kernel, "grid_sample": _grid_sample_kernel,
 }
 # Kernels that are Python's functions of several operators in PyTorch; its files can have no others.

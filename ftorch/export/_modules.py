@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 from ..eager.native.contexts import contextmanager
 from ..eager.tensor import TensorBase
+from ..nn import Module
+from ..utils import _pytree as pytree
+from .dynamic_shapes import combined_args
 from .graph_signature import InputKind
 
 
@@ -75,4 +80,65 @@ def attributes_as(module, values):
             scope[key] = value
 
 
-__all__ = ["PREFIXES", "attributes_as", "module_stack", "state_of"]
+def input_names(module, args, kwargs) -> list[str]:
+    """The placeholder's name of each leaf: ``x``, ``d_k_0``."""
+    names: list[str] = []
+    combined = combined_args(module, args, kwargs)
+    signature = inspect.signature(module.forward).parameters
+    ordered = []
+    for name, value in combined.items():
+        if name in signature and signature[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            ordered += [(f"{name}_{i}", v) for i, v in enumerate(value)]
+        else:
+            ordered.append((name, value))
+    given = [*ordered[: len(args)]]
+    by_name = dict(ordered)
+    given += [(k, by_name.get(k, v)) for k, v in kwargs.items()]
+    for name, value in given:
+        for path, _ in pytree.tree_flatten_with_path(value)[0]:
+            parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
+            names.append(identifier("_".join([name, *parts])))
+    return names
+
+
+def identifier(text: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in text).lower()
+
+
+@contextmanager
+def attributes_kept(module, fake):
+    """Gives a module and its submodules their attributes back, lists and dictionaries among them with what they held.
+
+    Attributes that are new stay; tensors in them are ``fake`` ones. Gives a list that has, at the end, the names of those
+    that were given a tensor.
+    """
+    assigned: list[str] = []
+    kept = {}
+    for path, m in module.named_modules():
+        own = {k: v for k, v in vars(m).items() if k not in _TABLES}
+        kept[f"self.{path}." if path else "self."] = m, own, {k: _copied(v) for k, v in own.items()}
+    try:
+        yield assigned
+    finally:
+        for prefix, (m, own, copies) in kept.items():
+            for name, value in list(vars(m).items()):
+                if name in _TABLES:
+                    continue
+                if isinstance(value, TensorBase) and value is not own.get(name):
+                    assigned.append(prefix + name)
+                if name not in own:
+                    vars(m)[name] = pytree.tree_map_only(TensorBase, fake, value)
+            for name, value in own.items():
+                if isinstance(value, (list, dict)):
+                    value.clear()
+                    (value.extend if isinstance(value, list) else value.update)(copies[name])
+                vars(m)[name] = value
+
+
+def _copied(value):
+    return value.copy() if type(value) in (list, dict) else value
+
+
+_TABLES = frozenset(vars(Module()))
+
+__all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "state_of"]

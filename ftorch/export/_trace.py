@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import inspect
 import math
+import operator
 import os
 import sys
 import traceback
@@ -19,6 +19,7 @@ from typing import Any
 from .._ops import OpOverload, ops
 from .._subclasses.fake_tensor import fake_like
 from ..eager.call import op as _op
+from ..eager.core import api as torch_api
 from ..eager.core import places
 from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
@@ -27,15 +28,15 @@ from ..eager.transforms.functional_call import swapped
 from ..fx.experimental._aten_random import filling, overload_of
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
 from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
-from ..fx.graph import Graph
+from ..fx.graph import Graph, snake_case
 from ..fx.node import Node
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
 from . import _leaves
 from ._jax_forms import FORMS
-from ._modules import PREFIXES, attributes_as, module_stack, state_of
+from ._modules import PREFIXES, attributes_as, attributes_kept, input_names, module_stack, state_of
 from ._value_sizes import SIZED, Drawn, Draws, Varying
-from .dynamic_shapes import UserError, combined_args
+from .dynamic_shapes import UserError
 from .graph_signature import (
     ConstantArgument,
     InputKind,
@@ -61,6 +62,7 @@ class Traces:
         root: holds the graphs that the graph calls.
         seen: {name of a node: (op, target, sizes)} of all that was computed, in order.
         drawn: the numbers that values decide.
+        assigned: the attributes of modules that the run gave tensors.
     """
 
     graph: Graph
@@ -72,6 +74,7 @@ class Traces:
     root: Module | None = None
     seen: dict[str, tuple[str, str, tuple]] = field(default_factory=dict)
     drawn: list[Drawn] = field(default_factory=list)
+    assigned: list[str] = field(default_factory=list)
 
 
 # The ops whose number of results follows from a size: where they take the dimension.
@@ -305,13 +308,15 @@ class ExportLevel(TraceLevel):
         """Calls an overload and records it as one node."""
         node = self.graph.call_function(
             overload, self.arguments(tuple(args)), dict(self.arguments(kwargs)),
-            name=overload.overloadpacket.__name__,
+            name=snake_case(overload.overloadpacket.__name__),
         )
         with self.below():
             value = overload(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
         return self.results(value, node)
 
     def call(self, op, operands, static):
+        if self.renames and op.name == "div" and not isinstance(operands[0], TensorBase) and not any(static):
+            return torch_api.mul(torch_api.reciprocal(operands[1]), operands[0])
         result = _leaves.composed(op, operands, static) if self.renames else None
         return super().call(op, operands, static) if result is None else result
 
@@ -437,31 +442,6 @@ def placeholder(graph: Graph, name: str) -> Node:
     return node
 
 
-def _input_names(module, args, kwargs) -> list[str]:
-    """The placeholder's name of each leaf: ``x``, ``d_k_0``."""
-    names: list[str] = []
-    combined = combined_args(module, args, kwargs)
-    signature = inspect.signature(module.forward).parameters
-    ordered = []
-    for name, value in combined.items():
-        if name in signature and signature[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            ordered += [(f"{name}_{i}", v) for i, v in enumerate(value)]
-        else:
-            ordered.append((name, value))
-    given = [*ordered[: len(args)]]
-    by_name = dict(ordered)
-    given += [(k, by_name.get(k, v)) for k, v in kwargs.items()]
-    for name, value in given:
-        for path, _ in pytree.tree_flatten_with_path(value)[0]:
-            parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
-            names.append(_identifier("_".join([name, *parts])))
-    return names
-
-
-def _identifier(text: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in text).lower()
-
-
 def trace_module(module, args, kwargs, whole=True, shown=None, forced=()) -> Traces:
     """Runs a module on example inputs and records it.
 
@@ -488,7 +468,7 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
         shown.draws = level.draws
     level.composites = level.renames = level.exports = whole
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    names = _input_names(module, args, kwargs)
+    names = input_names(module, args, kwargs)
     inputs: list[InputSpec] = []
     constants: dict[str, Any] = {}
     called: dict[str, str] = {}
@@ -536,7 +516,7 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
         if level.first_input is None:
             level.first_input = level.graph._root
         with module_stack(module, level, called), swapped(module, state, tie_weights=False):
-            with attributes_as(module, attributes):
+            with attributes_as(module, attributes), attributes_kept(module, _shown_outside) as assigned:
                 result = module(*new_args, **new_kwargs)
         flat, out_spec = pytree.tree_flatten(result)
         outputs, values = [], []
@@ -553,10 +533,15 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
     constants = dict(sorted(constants.items(), key=lambda item: item[0] in hidden))  # buffers last
     traces = Traces(
         level.graph, inputs + user, outputs, constants, out_spec, called, level.root,
-        level.seen, [] if level.draws is None else level.draws.drawn,
+        level.seen, [] if level.draws is None else level.draws.drawn, assigned,
     )
-    _clean(traces)
+    _clean(traces, whole)
     return traces
+
+
+def _shown_outside(t):
+    """What is left of a tensor of a run in the attributes of modules."""
+    return fake_like(t._inner) if isinstance(t, Traced) else t
 
 
 def _identifier_of(name):
@@ -578,10 +563,13 @@ def _output(level, value, values):
     )
 
 
-def _clean(traces: Traces) -> None:
-    """Removes what nobody uses: nodes, and tensor attributes of the module."""
+def _clean(traces: Traces, whole: bool) -> None:
+    """Removes what nobody uses: nodes, unless they are the program's own calls, and tensor attributes of the module."""
     numbers = {d.node for d in traces.drawn}
-    traces.graph.eliminate_dead_code(lambda node: node.is_impure() or node in numbers)
+    traces.graph.eliminate_dead_code(
+        lambda node: node.is_impure() or node in numbers or whole and (
+            isinstance(node.target, OpOverload) or node.target is operator.getitem)
+    )
     unused = {
         n.name: n for n in traces.graph.nodes if n.op == "placeholder" and not n.users
     }

@@ -23,7 +23,7 @@ from ...eager.dispatch.randomness import FILL
 from ...eager.tensor import TensorBase, count_write, counter_of, modes
 from ...eager.tensor_api.methods import relayout
 from ...nn import Module, Parameter
-from ..graph import Graph
+from ..graph import Graph, snake_case
 from ..node import Node, map_aggregate
 
 _LOOK = (
@@ -200,7 +200,7 @@ class TraceLevel(Level):
         """The node of a call."""
         target, args, kwargs = self._target(op, operands, static, form)
         args, kwargs = self.arguments(args), self.arguments(kwargs)
-        name = target.__name__.partition(".")[0]
+        name = snake_case(target.__name__.partition(".")[0])
         return self.graph.call_function(target, args, dict(kwargs), name=name)
 
     def call(self, op, operands, static):
