@@ -1,4 +1,4 @@
-"""Traces of packed sequences: lengths and batches of other inputs, PyTorch's steps, files for PyTorch."""
+"""Traces of packed sequences and of spectrograms: lengths and batches of other inputs, PyTorch's steps, files for PyTorch."""
 
 import io
 
@@ -60,3 +60,23 @@ def test_functions_of_packed_data():
             t._pad_packed_sequence(data, sizes, True, 0.0, 2)
         with pytest.raises(RuntimeError, match="1D CPU int64 tensor, but got 1D cpu Float tensor"):
             t._pack_padded_sequence(t.ones(3, 2), t.tensor([3.0, 1.0]), False)
+
+
+@pytest.mark.parametrize("transform", [
+    lambda t, x: t.stft(x, 16, window=t.hann_window(16), return_complex=True).abs(),
+    lambda t, x: t.stft(x, 16, 5, 12, t.hann_window(12), center=False, normalized=True, onesided=False,
+                        return_complex=True).abs(),
+    lambda t, x: t.view_as_real(t.stft(x, 16, pad_mode="constant", return_complex=True)),
+    lambda t, x: t.istft(t.stft(x, 16, window=t.hann_window(16), return_complex=True), 16, window=t.hann_window(16)),
+    lambda t, x: x.reshape(6, 10)[:, :6].to_sparse_csr() @ x.reshape(6, 10),
+])
+def test_spectrograms_and_sparse_products_travel(transform):
+    expected = transform(torch, torch.linspace(1, 9, 60).cos())
+    for t in (ftorch, torch):  # who writes the file
+        traced = t.jit.trace(lambda x: transform(t, x), t.linspace(0, 7, 60).sin(), check_trace=False)
+        file = io.BytesIO()
+        t.jit.save(traced, file)
+        for u in (ftorch, torch):  # who reads it
+            file.seek(0)
+            found = u.jit.load(file)(u.linspace(1, 9, 60).cos())
+            torch.testing.assert_close(torch.tensor(found.numpy()), expected)

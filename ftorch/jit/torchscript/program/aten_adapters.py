@@ -343,6 +343,14 @@ def _pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side=
     return torch.nn.utils.rnn.pad_sequence(sequences, batch_first, padding_value, padding_side)
 
 
+def _stft(x, n_fft, hop_length=None, win_length=None, window=None, *rest, **options):
+    """Both overloads of ``aten::stft``: with ``center`` and how it pads, or of a signal that is padded already."""
+    if "center" not in options and not (len(rest) > 1 and isinstance(rest[1], str)):
+        options.update(zip(("normalized", "onesided", "return_complex", "align_to_window"), rest), center=False)
+        rest = ()
+    return torch.stft(x, n_fft, hop_length, win_length, window, *rest, **options)
+
+
 def _manual_seed(seed):
     torch.manual_seed(seed)
 
@@ -405,7 +413,7 @@ ADAPTED: dict = {
     "block_diag": lambda *ts: torch.block_diag(*(ts[0] if type(ts[0]) in (list, tuple) else ts)),
     "promote_types": lambda a, b: code(torch.promote_types(_dtype(a), _dtype(b))),
     "can_cast": lambda a, b: torch.can_cast(_dtype(a), _dtype(b)), "result_type": lambda a, b: code(torch.result_type(a, b)),
-    "pad_sequence": _pad_sequence,
+    "pad_sequence": _pad_sequence, "stft": _stft,
     "log_sigmoid": _log_sigmoid, "scaled_dot_product_attention": _sdpa, "type_as": _type_as,
     **{f"{n}_": _inplace_activation(n) for n in ("gelu", "silu", "mish", "hardswish", "relu6",
                                                 "hardsigmoid", "selu", "celu")},

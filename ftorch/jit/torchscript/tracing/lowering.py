@@ -143,6 +143,17 @@ _RULES["method", "__invert__"] = lambda x: ("bitwise_not", [x], {})
 _RULES["method", "__abs__"] = lambda x: ("abs", [x], {})
 
 
+@rule("any.stft")
+def _(*args, **kwargs):
+    return None  # padding is a step of its own
+
+
+for _name in ("to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "to_dense", "coalesce", "values",
+              "indices", "sparse_mask", "crow_indices", "col_indices", "ccol_indices", "row_indices"):
+    _RULES["method", _name] = functools.partial(lambda op, *args, **kwargs: (op, list(args), kwargs), _name)
+_RULES["sparse", "mm"] = lambda sparse, dense, *reduce: ("_sparse_mm", [sparse, dense, *reduce], {})
+
+
 @rule("any.matmul")
 def _(x, other, **kwargs):
     return "matmul", [x, other], {}
