@@ -273,6 +273,6 @@ def copied(like, inputs, geometries, instance):
     plan.checks, plan.differentiable = like.checks, like.differentiable
     plan.result_type, plan.scalar_types, plan.inplace = like.result_type, like.scalar_types, like.inplace
     plan.backwards = {}
-    plan.compiled = plan.backward = plan.extra = plan.host = plan.program = plan.writes = plan.compiling = None
+    plan.compiled = plan.backward = plan.extra = plan.host = plan.program = plan.writes = plan.compiling = plan.access = None
     plan.spent, plan.runs, plan.pinned = 0.0, 0, False
     return plan

@@ -18,7 +18,7 @@ from ..core.composite import composite
 from ..core.geometry import geometry
 from ..core.user_warnings import warn_user
 from ..dispatch.randomness import FILL, randomized
-from ..memory.storage import INFERENCE, Storage
+from ..memory.storage import INFERENCE, KEPT_BYTES, Storage
 from ..runtime import capture_trace, executor
 from ..sampling import generator as generators
 from ..sampling.discrete import DIGITS
@@ -34,7 +34,6 @@ _C_TYPES = {
     "complex128": "c10::complex<double>",
 }
 _ABSENT = object()
-_COPY_BELOW = 4096  # bytes up to which handing memory over to JAX costs more than a copy
 
 
 # --- drawing ---------------------------------------------------------------------------
@@ -73,7 +72,7 @@ def check_generator(name, generator):
 def tensor_of(array: np.ndarray, device, requires_grad=False, stride=None):
     """A tensor of an array that nobody else will write to."""
     if (
-        array.nbytes < _COPY_BELOW
+        array.nbytes <= KEPT_BYTES
         and device is devices.CPU
         and array.__class__ is np.ndarray
         and array.flags.c_contiguous
@@ -84,7 +83,7 @@ def tensor_of(array: np.ndarray, device, requires_grad=False, stride=None):
             t._ftorch_storage.version = INFERENCE
         t._ftorch_requires_grad = requires_grad
         return t
-    if array.nbytes >= _COPY_BELOW and device is not devices.META:
+    if array.nbytes > KEPT_BYTES and device is not devices.META:
         array = devices.put(array, device)
     return from_array(array, device, requires_grad, stride)
 

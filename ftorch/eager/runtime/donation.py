@@ -36,6 +36,10 @@ class EarlyPrograms:
         self.left = 4
         self._waiting = set()
 
+    def may_want(self, size) -> bool:
+        """Whether a trace whose results take so many bytes may be compiled at once."""
+        return size > _LARGE
+
     def wants(self, program, inputs) -> bool:
         """Whether a trace is to be compiled at once.
 

@@ -13,7 +13,7 @@ from ... import _arrays
 from ..core import device as _device
 from ..core import jax_internals
 from ..core.geometry import Geometry
-from ..core.suppressed_warnings import quiet
+from ..core.suppressed_warnings import quiet as silenced
 from ..memory import host_memory
 from ..native.passes.rewrite import rewritten
 from . import background, forked, host_tier, strided_steps
@@ -80,11 +80,12 @@ class Plan:
     def __repr__(self):
         return f"<plan {self.name}>"
 
-    def run(self, arrays, scalars, alone=False):
+    def run(self, arrays, scalars, alone=False, quiet=False):
         """Runs the step by itself; always gives a tuple.
 
         Args:
             alone: whether it is a trace of one step: such a one may be compiled where the host has code for it, too.
+            quiet: whether NumPy's warnings are off.
         """
         if self.element is not None:
             stats.programs += 1
@@ -93,11 +94,15 @@ class Plan:
             return forked.run_step(self, arrays, packed(self.scalars, scalars))
         compiled = self.compiled
         if compiled is None:
-            if self.device is _device.CPU and (step := host_tier.step_of(self)) and not (
+            if self.device is _device.CPU and (step := self.host or host_tier.step_of(self)) and not (
                 alone and self._is_worth_compiling() and not self._waits(arrays, scalars)
             ):
                 start = perf_counter()
-                results = host_tier.run_step(step, arrays, packed(self.scalars, scalars))
+                numbers = packed(self.scalars, scalars) if scalars and self.access is None else scalars  # views take Python's
+                if quiet:
+                    results = step([a if a.__class__ is np.ndarray else jax_internals.on_host(a) for a in arrays], numbers)
+                else:
+                    results = host_tier.run_step(step, arrays, numbers)
                 self.spent += perf_counter() - start
                 self.runs += 1
                 return host_tier.checked(self, results, arrays) if host_tier.CHECKED else results
@@ -151,7 +156,7 @@ class Plan:
         def step(*operands):
             count = len(operands) - len(kinds)
             numbers = (weak(v, k) for v, k in zip(operands[count:], kinds))
-            with quiet():
+            with silenced():
                 return fn(*operands[:count], *numbers)
 
         step.__name__ = self.name

@@ -189,7 +189,7 @@ def execute(device, code, inputs, ints, floats, steps, live, keep, replaced, aga
 
 def _comes_first(mark, keep):
     """Whether a trace of a size class runs on the host with nothing kept of it but its hash; what replaces much is not such."""
-    if not host_tier.ENABLED or sum([s.root.numel * s.root.dtype.itemsize for s in keep]) > _LARGE:
+    if not host_tier.ENABLED or donation.early_programs.may_want(sum([s.root.numel * s.root.dtype.itemsize for s in keep])):
         return False
     _once[mark] = None
     if len(_once) > _MOST_ONCE:

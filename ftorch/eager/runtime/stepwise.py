@@ -39,7 +39,8 @@ def execute_by_steps(device, code, inputs, ints, floats, steps, live, keep, repl
 
 def interpret(code, inputs, ints, floats, live):
     """Runs a trace step by step, letting go of results after their last use."""
-    values = _stepwise(code, inputs, ints, floats, set(live), None, None)
+    with np.errstate(all="ignore"):
+        values = _stepwise(code, inputs, ints, floats, set(live), None, None)
     return [values[slot] for slot in live]
 
 
@@ -84,7 +85,7 @@ def _stepwise(code, inputs, ints, floats, wanted, failed, error, units=(), again
         if needed.isdisjoint(slots):
             continue
         if failed is None:
-            results = plan.run([values[operand] for operand in operands], numbers)
+            results = plan.run([values[operand] for operand in operands], numbers, False, True)
         else:
             results = _attempt(plan, operands, numbers, values, slots, failed, error)
             if slots[0] in failed:

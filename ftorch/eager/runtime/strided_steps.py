@@ -19,9 +19,15 @@ def IDENTITY(arrays, numbers):
 
 def offset_of(way):
     """A function from an access's integer operands to the offset in elements."""
-    if way.kind == "sliced":
+    if way.kind == "sliced":  # NumPy's integers multiply slowly
         steps = way.layout.steps
-        return lambda starts: sum([s * step for s, step in zip(starts, steps)])
+        if len(steps) == 1:
+            (step,) = steps
+            return lambda starts: int(starts[0]) * step
+        if len(steps) == 2:
+            step, last = steps
+            return lambda starts: int(starts[0]) * step + int(starts[1]) * last
+        return lambda starts: sum([int(s) * step for s, step in zip(starts, steps)])
     if way.kind == "gathered":
         return lambda starts: starts[0]
     return lambda starts: 0

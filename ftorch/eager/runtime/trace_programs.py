@@ -68,7 +68,7 @@ def find(code, live):
 
 def _run_by_itself(plan, arrays, numbers):
     """The results of a step that has no place in the trace's own list."""
-    if plan.compiled is None and (step := step_of(plan)):
+    if plan.compiled is None and (step := plan.host or step_of(plan)):
         return step(arrays, numbers)
     return [on_host(r) for r in plan.run(list(arrays), [number.item() for number in numbers])]
 

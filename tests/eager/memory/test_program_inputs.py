@@ -125,6 +125,7 @@ def test_copies_are_let_go_before_steps_are_tried_again(monkeypatch):
     monkeypatch.setattr(program_inputs, "for_program", noting)
     monkeypatch.setattr(program, "compile_code", failing)
     monkeypatch.setattr(program, "_prefers_steps", lambda *_: False)
+    monkeypatch.setattr(program, "_comes_first", lambda *_: False)
     monkeypatch.setattr(program.donation, "prepare", lambda function, kept, given, *_: given)
     monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)
     monkeypatch.setattr(host_memory.free_memory, "give_all_back", let_go)

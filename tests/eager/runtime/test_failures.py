@@ -188,6 +188,7 @@ def test_each_step_of_a_training_step(failing):
 def test_an_interrupt_that_jax_swallows(monkeypatch):
     """It comes where JAX asks whether a length is a number, and takes everything that is raised for a no."""
     monkeypatch.setattr(program, "_prefers_steps", lambda *_: False)
+    monkeypatch.setattr(program, "_comes_first", lambda *_: False)
     monkeypatch.setattr(background, "ENABLED", False)
     monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)
     program._programs.clear()

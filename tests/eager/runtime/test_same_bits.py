@@ -82,9 +82,10 @@ def tier(name):
 
         short_traces.known.clear()
         put(program, "_prefers_steps", lambda *_: name != "xla")
+        put(program, "_comes_first", lambda *_: False)
         put(Plan, "_is_worth_compiling", lambda _: False)
         if name == "short":
-            for attribute, value in {"_LEAST_SEEN": 0, "_MOST_ELEMENTS": 1 << 40, "_LIMIT": 1e9}.items():
+            for attribute, value in {"_LEAST_SEEN": 0, "_WAITS": 0, "_MOST_ELEMENTS": 1 << 40, "_LIMIT": 1e9}.items():
                 put(short_traces, attribute, value)
         else:
             put(short_traces, "_MOST_STEPS", -1)

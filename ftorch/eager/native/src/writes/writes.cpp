@@ -8,17 +8,46 @@
 #include "writes/target_memory.h"
 
 #include <new>
+#include <vector>
 
 namespace recording {
 namespace {
 
 enum WriteKind { WRITES(ENUMERATOR) };
 
+// Makes a source dense and multiplies it by a number, rounded as the product of two tensors is; false: it is not done here.
+bool scale(Region& source, PyObject* number, std::vector<double>& memory) {
+  char factor[16];
+  if ((source.type != NPY_FLOAT && source.type != NPY_DOUBLE) || !regions::encode(number, source.type, factor)) return false;
+  const npy_intp count = source.count();
+  try {
+    memory.resize((count * source.item + sizeof(double) - 1) / sizeof(double));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  Region dense = source;
+  dense.data = reinterpret_cast<char*>(memory.data());
+  npy_intp step = source.item;
+  for (int d = dense.rank - 1; d >= 0; d--) dense.step[d] = step, step *= dense.shape[d];
+  regions::copy(dense, source);
+  if (source.type == NPY_FLOAT) {
+    float* values = reinterpret_cast<float*>(dense.data);
+    const float by = *reinterpret_cast<const float*>(factor);
+    for (npy_intp i = 0; i < count; i++) values[i] *= by;
+  } else {
+    const double by = *reinterpret_cast<const double*>(factor);
+    for (npy_intp i = 0; i < count; i++) memory[i] *= by;
+  }
+  source = dense;
+  return true;
+}
+
 // `kind`: one of those that write by an index.
 int change_now(int kind, int dim, PyObject* target, PyObject* const* tensors, int given, PyObject* const* numbers, int scalars) {
   const bool fills = kind == FILL_ROWS || kind == FILL_ELEMENTS;
   if (given != (fills ? 2 : 3) || scalars > (fills || kind == ADD_ROWS)) return 0;
-  if (kind == ADD_ROWS && scalars && !is_number(numbers[0], 1)) return 0;
+  const bool scales = kind == ADD_ROWS && scalars && !is_number(numbers[0], 1);
+  std::vector<double> scaled;
   PyObject* storage = at(target, TENSOR_STORAGE);
   Source index, source;
   int found = index.read(tensors[1], storage);
@@ -53,6 +82,7 @@ int change_now(int kind, int dim, PyObject* target, PyObject* const* tensors, in
     for (int d = 0; d < to.rank; d++)
       if ((d != dim && places.shape[d] > to.shape[d]) || (!fills && places.shape[d] > source.region.shape[d])) return 0;
   }
+  if (scales && !scale(source.region, numbers[0], scaled)) return 0;
   const regions::Change change = adds ? regions::ADD : regions::SET;
   // The version first: no memory may be missing once something is written.
   PyObject* version = PyLong_FromLongLong(PyLong_AsLongLong(at(storage, STORAGE_VERSION)) + 1);
