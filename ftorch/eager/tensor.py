@@ -205,7 +205,7 @@ def replace_memory(t, storage: Storage, g: Geometry, offset: int) -> None:
     if storage is not old:
         counter = counter_of(t)
         if counter is old:
-            counter = extras(t).counter = VersionCounter(max(old.version, 0))
+            counter = extras(t).counter = VersionCounter(old.version)
         elif old in _besides:
             _besides[old].discard(counter)
         _besides.setdefault(storage, weakref.WeakSet()).add(counter)

@@ -45,7 +45,6 @@ def check_inplace(t, grad=False):
 
 def _record_inplace(plan, tensors, scalars, grad):
     target = tensors[0]
-    check_inplace(target, grad)
     if not grad or not plan.differentiable:
         if grad and plan.op.definition.name in _COMPARISONS and target._ftorch_geometry.dtype.category > 1 and (
             any([t._ftorch_requires_grad for t in tensors]) or target._base is not None and target._base._ftorch_requires_grad

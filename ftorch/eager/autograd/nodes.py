@@ -196,6 +196,8 @@ class AccumulateGrad(Node):
             holders: how many others hold it of whom the caller knows.
         """
         variable = self.variable
+        if variable._grad_fn is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior")
         if not variable._ftorch_requires_grad:  # it was detached since
             return
         gradient_values.accumulate(variable, buffer, holders)

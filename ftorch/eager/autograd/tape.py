@@ -233,13 +233,15 @@ def rename_node(node, name: str) -> None:
 def grad_fn_of(t):
     """The tensor's node, made anew for a view whose base was written to since."""
     base = t._base
-    if base is None or t._ftorch_attr_version == counter_of(t).version or not base._ftorch_requires_grad:
+    if base is None or t._ftorch_attr_version == counter_of(t).version or (
+        t._grad_fn is None and not base._ftorch_requires_grad
+    ):
         return t._grad_fn
     if t._ftorch_output_nr < 0 or t._ftorch_meta is not None and t._ftorch_meta.creation:
         raise RuntimeError(write_refusal(t, "its base or another view of its base has been"))
     node = node_class("AsStridedBackward0", AliasNode)(base._ftorch_geometry, t._ftorch_geometry,
                                                       t._ftorch_offset - base._ftorch_offset)
-    node.edges = (edge_of(base),)
+    node.edges = (edge_of(base) if base._ftorch_requires_grad else None,)
     move_retained(t, t._grad_fn, t._ftorch_output_nr, node)
     t._grad_fn, t._ftorch_output_nr, t._ftorch_attr_version = node, 0, counter_of(t).version
     t._ftorch_requires_grad = True
@@ -252,7 +254,9 @@ def edge_of(t):
         fn = t._grad_fn
     else:
         fn = grad_fn_of(t)
-    return (accumulator(t), 0) if fn is None else (fn, t._ftorch_output_nr)
+    if fn is None:
+        return (accumulator(t), 0) if t._ftorch_requires_grad else None
+    return fn, t._ftorch_output_nr
 
 
 def make_node(plan, backward, tensors, scalars):
@@ -361,8 +365,8 @@ def write_refusal(t, written="is being"):
     """
     creation, node = (t._ftorch_meta and t._ftorch_meta.creation) or _MARKS[t._ftorch_output_nr], t._grad_fn
     place, name = creation if creation.__class__ is tuple else (t._ftorch_output_nr, creation)
-    if node is not None and creation.__class__ is not tuple:
-        name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
+    if node is not None:
+        place, name = t._ftorch_output_nr, type(node).__name__.rstrip("0123456789").removesuffix("Backward")
     mode = _MODES.get(creation, None if node is not None or creation.__class__ is tuple else _MODES["no_grad"])
     is_function = creation.__class__ is MadeInFunction
     why = _WHY_MANY if creation.__class__ is tuple or creation == _SEVERAL else _WHY_FUNCTION if is_function else _WHY_MODE

@@ -171,8 +171,12 @@ def make_view(definition, x, static, view: Geometry, delta: int):
         if x._ftorch_meta is not None:
             _inherit(x, out)
         return out
-    out = wrap_view(x._ftorch_storage, view, offset + delta, x if base is None else base)
-    if x._ftorch_requires_grad or (base is not None and joined_graph(x)):
+    if x._ftorch_storage.version < 0:  # autograd knows nothing of inference tensors, either
+        base, of = None, None
+    else:
+        of = x if base is None else base
+    out = wrap_view(x._ftorch_storage, view, offset + delta, of)
+    if of is not None and (x._ftorch_requires_grad or (base is not None and joined_graph(x))):
         if modes.grad:
             if view.dtype.category >= 2:
                 node = node_class(derivatives.node_name(definition), ViewNode)(

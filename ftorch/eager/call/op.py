@@ -122,18 +122,14 @@ def write(t, value: Storage) -> None:
     recount(t)
 
 
-def refuse_inference():
-    raise RuntimeError(
-        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
-        "clone to get a normal tensor before doing inplace update.See "
-        "https://github.com/pytorch/rfcs/pull/17 for more details."
-    )
-
-
-def check_reshaped(t):
-    """Raises where a tensor must not change its own geometry, as ``x.t_()`` and ``x.resize_(3)`` do."""
-    if t._ftorch_storage.version < 0 and not modes.inference:
-        refuse_inference()
+def check_writable(t):
+    """Raises where a tensor must not be written to nor change its own geometry, as by ``x.t_()`` and ``x.resize_(3)``."""
+    if t._ftorch_storage.version < 0 and counter_of(t).version < 0 and not modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+            "clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
 
 
 def record_write(t, value):
@@ -165,15 +161,23 @@ def _identity(g):
 
 
 def joined_graph(view):
-    """Whether a view came to require grad by an in-place operation on its base (then it is marked)."""
-    if view._base._ftorch_requires_grad and view._ftorch_attr_version != counter_of(view).version:
+    """Whether a view requires grad as its base does; it is marked if that is since something was written to the base, else
+    its gradients go nowhere."""
+    if not view._base._ftorch_requires_grad:
+        return view._ftorch_requires_grad
+    if view._ftorch_attr_version != counter_of(view).version:
         view._ftorch_requires_grad = True
-    return view._ftorch_requires_grad
+    return True
 
 
 def is_in_graph(t):
-    """Whether a tensor requires grad, a view also since something was written to its base."""
+    """Whether a tensor requires grad, a view also as its base does."""
     return t._ftorch_requires_grad or (t._base is not None and joined_graph(t))
+
+
+def are_inference(tensors):
+    """Whether all were made in inference mode: autograd does not see calls of such only (numbers are ordinary tensors)."""
+    return tensors[0]._ftorch_storage.version < 0 and all([t._ftorch_storage.version < 0 for t in tensors])
 
 
 def scan(operands, wrapped=frozenset()):
@@ -260,7 +264,7 @@ def _call(op: Op, operands, static=()):
         remember(op.plans, key, plan)
     if plan.checks:
         value_checks.check_values(plan, operands, tensors, read)
-    if grad and plan.differentiable and modes.grad:
+    if grad and plan.differentiable and modes.grad and (scalars or not are_inference(tensors)):
         return hooks.record(plan, tensors, scalars)
     storages = [t._ftorch_storage if t._ftorch_geometry is t._ftorch_storage.root else read(t) for t in tensors]
     results = record(plan, storages, scalars and plan.numbers(scalars))
@@ -325,6 +329,24 @@ def _call_inplace(op: Op, operands, static=()):
     target = tensors[0]
     if target is not operands[0]:
         raise TypeError(f"{op.name}_(): the first argument must be a Tensor")
+    recorded = modes.grad and (grad or target._base is not None)
+    if recorded:
+        hooks.check_inplace(target, grad)  # before all other errors, as what overlaps is before what does not fit
+    to_itself = op.name == "copy" and operands[1] is target
+    definition = op.definition
+    if has_overlap(target) and not to_itself:
+        if definition.expanded is None:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
+        if definition.expanded:
+            warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                      f"operation. This also applies to advanced indexing e.g. {definition.expanded}")
+    share = overlaps if op.exclusive else partly_overlaps
+    for t in tensors[1 : definition.compared]:
+        if t._ftorch_storage is target._ftorch_storage and (op.exclusive or t is not target) and share(t, target):
+            raise RuntimeError(OVERLAP)
     static = static and static_key(static)
     key.append(static)
     key = tuple(key)
@@ -343,29 +365,11 @@ def _call_inplace(op: Op, operands, static=()):
             return hooks.resized(op, operands, static)
         remember(op.inplace_plans, key, plan)
     if plan.checks:
-        if modes.grad:
-            hooks.check_inplace(target)  # before errors about values
         value_checks.check_values(plan, operands, tensors, read)
-    to_itself = op.name == "copy" and operands[1] is target
-    definition = op.definition
-    if has_overlap(target) and not to_itself:
-        if definition.expanded is None:
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location. Please clone() the tensor before performing the operation."
-            )
-        if definition.expanded:
-            warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                      f"operation. This also applies to advanced indexing e.g. {definition.expanded}")
-    share = overlaps if op.exclusive else partly_overlaps
-    for t in tensors[1 : definition.compared]:
-        if t._ftorch_storage is target._ftorch_storage and (op.exclusive or t is not target) and share(t, target):
-            raise RuntimeError(OVERLAP)
-    if target._ftorch_storage.version < 0 and not modes.inference:
-        refuse_inference()
+    check_writable(target)
     if modes.differentiating:
         check_captured(target, op.definition.full_name)
-    if modes.grad and (grad or target._base is not None):
+    if recorded:
         return hooks.record_inplace(plan, tensors, scalars, grad)
     write_result(plan, target, tensors, scalars)
     return target

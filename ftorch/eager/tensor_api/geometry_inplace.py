@@ -22,7 +22,7 @@ def _reshaping_inplace(public, name):
             values += (named.pop(argument),)
         for argument in named:
             raise TypeError(f"{public}() got an unexpected keyword argument '{argument}'")
-        _op.check_reshaped(self)
+        _op.check_writable(self)
         if modes.grad:
             check_inplace(self)
         return _become(self, view_call(definition, self, values), public, values)
@@ -57,7 +57,7 @@ for _public, _rule in (("transpose_", "transpose.int"), ("unsqueeze_", "unsqueez
 @method
 def squeeze_(self, dim=None):
     """``squeeze`` in place: the tensor's own geometry changes."""
-    _op.check_reshaped(self)
+    _op.check_writable(self)
     if dim is None:
         return _squeeze_all(self)
     return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
@@ -69,7 +69,7 @@ _squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
 
 @method
 def as_strided_(self, size, stride, storage_offset=None):
-    _op.check_reshaped(self)
+    _op.check_writable(self)
     if modes.grad:
         check_inplace(self)
     rest = () if storage_offset is None else (storage_offset,)

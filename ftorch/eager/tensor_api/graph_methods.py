@@ -95,9 +95,10 @@ def requires_grad_(self, requires_grad=True):
 
 
 def _version(self):
-    if self._ftorch_storage.version < 0:
+    version = counter_of(self).version
+    if version < 0:
         raise RuntimeError("Inference tensors do not track version counter.")
-    return counter_of(self).version
+    return version
 
 
 def is_leaf(self):

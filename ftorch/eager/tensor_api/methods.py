@@ -425,7 +425,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     Raises:
         RuntimeError: it is a leaf that requires grad.
     """
-    _op.check_reshaped(self)
+    _op.check_writable(self)
     if modes.grad and _op.is_in_graph(self):
         check_inplace(self)
     if (level := getattr(self, "_ftorch_level", None)) is not None:
@@ -501,7 +501,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
     stride = formats.strides_for(shape, memory_format) if memory_format is not None else None
     if shape == self._ftorch_geometry.shape and stride in (None, self._ftorch_geometry.stride):
         return self
-    _op.check_reshaped(self)
+    _op.check_writable(self)
     if (level := getattr(self, "_ftorch_level", None)) is not None:
         return level.resized(self, shape, memory_format)
     leave_capture(self)

@@ -63,7 +63,12 @@ struct Operands {
     PyObject* geometry = at(t, TENSOR_GEOMETRY);
     if (!base || !geometry) return false;
     if (base != Py_None && !is_current(t, base)) return false;
-    if (at(t, TENSOR_REQUIRES_GRAD) == Py_True) grad = true;
+    if (at(t, TENSOR_REQUIRES_GRAD) == Py_True) {
+      if (PyLong_AsLongLong(at(at(t, TENSOR_STORAGE), STORAGE_VERSION)) < 0) return false;  // of inference mode
+      grad = true;
+    } else if (base != Py_None && at(base, TENSOR_REQUIRES_GRAD) == Py_True) {
+      return false;
+    }
     tensors[count++] = t;
     key[keys++] = geometry;
     return true;
@@ -72,7 +77,7 @@ struct Operands {
   // Whether a view's place in the graph, if there is one, is what it says: see `grad_fn_of` and `joined_graph`.
   static bool is_current(PyObject* t, PyObject* base) {
     if (!is_plain_now(Py_TYPE(base))) return false;
-    if (at(base, TENSOR_REQUIRES_GRAD) == Py_False) return true;
+    if (at(base, TENSOR_REQUIRES_GRAD) == Py_False && at(t, TENSOR_GRAD_FN) == Py_None) return true;
     PyObject *own = at(t, TENSOR_ATTR_VERSION), *version = version_of(t);
     return own == version || PyLong_AsLongLong(own) == PyLong_AsLongLong(version);
   }
