@@ -143,6 +143,8 @@ class AOTICompiledModel:
         self._constants = {n: constants[n].detach().to(device) for n in self._signature.constants}
         written = set(self._signature.written)
         self._kept = [n for n in self._signature.constants if n not in written]
+        # Copies of constants that lie in another order: (the tensor, its version, the array).
+        self._ordered: dict[str, tuple] = {}
         # A program that writes its buffers is one thread's at a time, as PyTorch's are; others run side by side.
         self._writing = forking.rlock() if written else contextlib.nullcontext()
         self._inputs = [
@@ -166,13 +168,23 @@ class AOTICompiledModel:
         if self._signature.seeded:
             arrays.append(_seed())
         with self._writing:
-            kept = [_array(self._constants[n]) for n in self._kept]
+            kept = [self._kept_array(n) for n in self._kept]
             given = spare([_array(self._constants[n]) for n in self._signature.written])
             try:
                 results = self._runner(kept, given, arrays, key)
             except ValueError as error:
                 raise RuntimeError(f"the program is not for inputs of these sizes: {error}") from None
             return pytree.tree_unflatten(self._placed(results, inputs), self._out_spec)
+
+    def _kept_array(self, name):
+        """The array of a constant that nothing writes; a copy in order is made once."""
+        t = self._constants[name]
+        if t._ftorch_geometry is t._ftorch_storage.root:
+            return _array(t)
+        found = self._ordered.get(name)
+        if found is None or found[0] is not t or found[1] != t._version:
+            found = self._ordered[name] = t, t._version, _array(t)
+        return found[2]
 
     def _placed(self, results, inputs):
         users, arrays, device = [], iter(results), self._runner.device

@@ -175,6 +175,11 @@ class Runner:
         Raises:
             ValueError: for sizes that the program is not for.
         """
+        if _device.forked[0] and self.device.type == "cpu":
+            raise RuntimeError(
+                "a package runs on XLA's threads, which are not in a process that was forked from one that had used them: "
+                "load packages in the worker, before the parent computes or loads anything, or start workers with 'spawn'"
+            )
         function = self.functions.get(key)
         if function is None:
             with self._compiling:  # once, however many threads come with these sizes

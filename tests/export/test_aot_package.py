@@ -286,3 +286,40 @@ def test_threads_compile_a_size_once(tmp_path, monkeypatch):
         assert ft.allclose(package(x), expected, atol=1e-5)
 
     assert not _at_once(work) and len(compiled) == 1
+
+
+def test_a_forked_process_is_told_to_load_it_itself(tmp_path):
+    program = ft.export.export(ft.nn.Linear(4, 2), (ft.ones(3, 4),))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "p.pt2"))
+    text = f"""
+import os, ftorch as torch
+package = torch._inductor.aoti_load_package({path!r})
+if not (child := os.fork()):
+    try:
+        package(torch.ones(3, 4))
+    except RuntimeError as error:
+        os._exit(7 if "load packages in the worker" in str(error) else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert package(torch.ones(3, 4)).shape == (3, 2)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", text], check=True, timeout=120)
+
+
+def test_constants_in_another_order(tmp_path):
+    class Turned(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = ft.nn.Parameter(ft.arange(6.0).reshape(2, 3).t())
+
+        def forward(self, x):
+            return x @ self.w
+
+    model = Turned()
+    program = ft.export.export(model, (ft.ones(2, 3),))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "p.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    for _ in range(2):
+        assert ft.equal(package(ft.ones(2, 3)), model(ft.ones(2, 3)))
+    package.load_constants({"w": ft.ones(3, 2)}, check_full_update=True)
+    assert package(ft.ones(2, 3)).tolist() == [[3.0, 3.0]] * 2
