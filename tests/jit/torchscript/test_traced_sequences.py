@@ -69,6 +69,8 @@ def test_functions_of_packed_data():
     lambda t, x: t.view_as_real(t.stft(x, 16, pad_mode="constant", return_complex=True)),
     lambda t, x: t.istft(t.stft(x, 16, window=t.hann_window(16), return_complex=True), 16, window=t.hann_window(16)),
     lambda t, x: x.reshape(6, 10)[:, :6].to_sparse_csr() @ x.reshape(6, 10),
+    lambda t, x: t.sparse.mm(x.reshape(6, 10)[:, :6].to_sparse(), x.reshape(6, 10)),
+    lambda t, x: x.reshape(6, 10).to_sparse(1).to_dense() + x.relu().to_sparse().coalesce().values().sum(),
 ])
 def test_spectrograms_and_sparse_products_travel(transform):
     expected = transform(torch, torch.linspace(1, 9, 60).cos())

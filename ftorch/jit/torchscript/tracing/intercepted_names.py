@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from . import lowering_nn  # noqa: F401  (its rules)
-
 LOOKS = {
     "__bool__": "Converting a tensor to a Python boolean", "__int__": "Converting a tensor to a "
     "Python integer", "__float__": "Converting a tensor to a Python float", "__index__":
@@ -43,6 +41,11 @@ OPERATORS = frozenset(
     ).split()
 )
 LISTS = frozenset("chunk split split_with_sizes unbind tensor_split".split())
+# Methods that sparse tensors have of their own, each of which is one op.
+OF_SPARSE = (
+    "to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "to_dense", "coalesce", "values",
+    "indices", "sparse_mask", "crow_indices", "col_indices", "ccol_indices", "row_indices",
+)
 EFFECTS = frozenset({"batch_norm", "instance_norm"})
 RANDOM = frozenset(
     "dropout feature_dropout alpha_dropout bernoulli rand randperm randn rand_like randn_like randint normal "

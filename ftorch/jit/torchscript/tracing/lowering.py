@@ -14,6 +14,7 @@ from ....eager.bindings.signatures import Bound
 from ....eager.core.dtype import dtype as dtype_class
 from ....eager.core.registry import OVERLOADS
 from ....eager.tensor import TensorBase
+from .intercepted_names import OF_SPARSE
 from .records import TracedInt
 
 __all__ = ["lower"]
@@ -148,10 +149,8 @@ def _(*args, **kwargs):
     return None  # padding is a step of its own
 
 
-for _name in ("to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "to_dense", "coalesce", "values",
-              "indices", "sparse_mask", "crow_indices", "col_indices", "ccol_indices", "row_indices"):
+for _name in OF_SPARSE:
     _RULES["method", _name] = functools.partial(lambda op, *args, **kwargs: (op, list(args), kwargs), _name)
-_RULES["sparse", "mm"] = lambda sparse, dense, *reduce: ("_sparse_mm", [sparse, dense, *reduce], {})
 
 
 @rule("any.matmul")

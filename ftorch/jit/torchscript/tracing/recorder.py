@@ -31,6 +31,7 @@ from .intercepted_names import (
     LENGTH,
     LISTS,
     LOOKS,
+    OF_SPARSE,
     OPERATORS,
     PASSED,
     PROPERTIES,
@@ -364,6 +365,12 @@ class Recorder(IndexedCalls, metaclass=_PerThread):
                 if name in holder:
                     self.interception.place(holder, name, function)
         self.interception.place(sequences, "batch_of", _batch_of(original(sequences["batch_of"])))
+        from ....sparse._tensor import SparseTensor
+
+        self.interception.place(vars(torch.sparse), "mm", _whole_call("_sparse_mm", original(torch.sparse.mm)))
+        for name in OF_SPARSE:
+            if name in vars(SparseTensor):  # whose methods are its own
+                self.interception.place(SparseTensor, name, _method(name, original(vars(SparseTensor)[name])))
         self.mode = _Stored(self)
         self.mode.__enter__()
         self.seen.__enter__()
