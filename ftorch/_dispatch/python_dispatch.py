@@ -397,6 +397,8 @@ def _lifted(t):
     for level in modes.levels:
         if level.sees_aten:
             level.lifted(t)
+        elif level.numbers_made is not None:
+            level.numbers_made.append(t)
     if not state.off and state.stack and _by_users(()):
         _method("lift_fresh", t)
 

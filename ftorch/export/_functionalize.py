@@ -457,7 +457,7 @@ def default_table() -> CustomDecompTable:
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
         "batch_norm": _batch_norm,
         **dict.fromkeys(("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"), _dropout),
-        "lift_fresh_copy": _fresh,
+        "lift_fresh_copy": _fresh, "detach_": lambda f, node, x: x,
     }
     table = CustomDecompTable()
     for op, builder in builders.items():

@@ -23,6 +23,7 @@ from ..eager.core import api as torch_api
 from ..eager.core import places
 from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
+from ..eager.memory.storage import newest_level
 from ..eager.tensor import TensorBase, modes
 from ..eager.transforms.functional_call import swapped
 from ..fx.experimental._aten_random import filling, overload_of
@@ -165,6 +166,9 @@ class ExportLevel(TraceLevel):
         self.lifted: dict[str, Any] = {}
         self.first_input: Node | None = None
         self._fresh: dict[int, tuple[Any, Node]] = {}
+        self.numbers_made: list[Any] = []
+        newest_level[0] += 1  # storages that are made from here on know it
+        self.started = newest_level[0]
         self.shown: Any = None
         self.has_gradients = modes.grad
         self.seen: dict[str, tuple[str, str, tuple]] = {}
@@ -196,11 +200,14 @@ class ExportLevel(TraceLevel):
             with self.graph.inserting_before(self.first_input):
                 constant = self.graph.placeholder(f"c_{name}")
             constant.meta["val"] = fake_like(t)
-            fresh = self.graph.call_function(
-                ops.aten.lift_fresh_copy.default, (constant,), name="lift_fresh_copy"
-            )
-            fresh.meta["val"] = fake_like(t)
-            found = self._fresh[id(t)] = (t, fresh)
+            node = constant
+            calls = []  # a tensor that the program makes of numbers is a copy, which `torch.tensor` detaches
+            if t._ftorch_storage.level >= self.started:
+                calls = ["lift_fresh_copy", *["detach_"] * any(made is t for made in self.numbers_made)]
+            for called in calls:
+                node = self.graph.call_function(getattr(ops.aten, called).default, (node,), name=called)
+                node.meta["val"] = fake_like(t)
+            found = self._fresh[id(t)] = (t, node)
         return found[1]
 
     def results(self, value, node):

@@ -34,6 +34,24 @@ def test_code(name):
     assert ours == theirs
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch's own
+def test_constants():
+    def program(t):
+        outside = t.tensor([7.0])
+
+        class M(t.nn.Module):
+            def forward(self, x):
+                return x + outside, x * t.tensor([1.0, 2.0, 3.0]), x[t.tensor([0, 1])]
+
+        exported = t.export.export(M(), (t.arange(3.0),))
+        core = exported.run_decompositions()
+        results = [[r.tolist() for r in e.module()(t.ones(3))] for e in (exported, core)]
+        return exported.graph_module.code, core.graph_module.code, results
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
+
+
 def test_transposed_names():
     def program(t):
         class M(t.nn.Module):

@@ -37,6 +37,7 @@ class Level:
     is_transform = False  # whether it is one of `torch.func`'s, where the outer tape has no place
 
     sees_aten = False  # whether it records ATen's ops, gradients as the ops that they are made of
+    numbers_made: list | None = None  # where `torch.tensor` notes what it makes, for those that ask
     records_outside = False  # whether its calls are in the graph of tensors from outside that require grad, too
     numbers = ()  # classes of numbers that calls see as they are, not as Python's own
     is_graph = False  # whether it records a graph
