@@ -12,6 +12,7 @@ from ..device_mesh import DeviceMesh, _mesh_resources
 from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._redistribute import (
     Redistribute,
+    SumsTaken,
     contiguous_strides,
     global_strides,
     gradient_placements,
@@ -50,6 +51,7 @@ class DTensor(torch.Tensor):
 
     # Dimensions of the mesh on which it is whole and takes gradients that are terms of a sum as they are.
     _terms: tuple[int, ...] = ()
+    _sums_taken: SumsTaken | None = None
 
     @classmethod
     def _made(cls, local, mesh, placements, shape, strides=None):

@@ -163,10 +163,18 @@ def call(func, args, kwargs):
             return None if name == "__setitem__" else own
     local = []
     for i, (x, to) in enumerate(zip(tensors, targets)):
-        t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to, name)
         comes, leaves_as = _on_the_way(targets, i, mesh)
         for m in x._terms:
             leaves_as[m] = comes[m]
+        if comes != leaves_as and not x._terms and not over_devices and not (inplace and not i):
+            if list(to) != list(x.placements):
+                local.append(redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to, name, tuple(comes)))
+                continue
+            again = x._sums_taken and x._sums_taken.again(x._local_tensor, comes)
+            if again is not None:
+                local.append(again)
+                continue
+        t = redistributed(x._local_tensor, mesh, tuple(x.shape), x.placements, to, name)
         local.append(with_gradient(t, mesh, tuple(x.shape), comes, leaves_as))
     if replicated:
         for t, to in zip(local, targets):

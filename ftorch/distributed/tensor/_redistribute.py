@@ -208,16 +208,15 @@ class Redistribute(Function):
     """`move`, with derivatives."""
 
     @staticmethod
-    def forward(ctx, t, mesh, shape, now, to):
-        ctx.where = mesh, shape, now, to
+    def forward(ctx, t, mesh, shape, now, to, comes=None):
+        ctx.where = mesh, shape, now, to, gradient_placements(to) if comes is None else comes
         out = move(t, mesh, shape, now, to)
         return out.view_as(out) if out is t else out
 
     @staticmethod
     def backward(ctx, grad):
-        mesh, shape, now, to = ctx.where
-        grad = move(grad, mesh, shape, gradient_placements(to), gradient_placements(now))
-        return grad, None, None, None, None
+        mesh, shape, now, _, comes = ctx.where
+        return move(grad, mesh, shape, comes, gradient_placements(now)), None, None, None, None, None
 
 
 class OfMean(Function):
@@ -238,7 +237,7 @@ class ImplicitRedistribute(Redistribute):
 
     @staticmethod
     def backward(ctx, grad):
-        mesh, _, now, to = ctx.where
+        mesh, _, now, to, _ = ctx.where
         observe("a gradient", gradient_placements(to), gradient_placements(now), mesh)
         return Redistribute.backward(ctx, grad)
 
@@ -256,17 +255,55 @@ class GradientMoved(Function):
         return move(grad, *ctx.where), None, None, None, None
 
 
+class _Again(Function):
+    """A tensor as what was made of another, whose gradient it hands on from some placements to some."""
+
+    @staticmethod
+    def forward(ctx, source, t, mesh, shape, now, to):
+        ctx.where = mesh, shape, now, to
+        return t.view_as(t)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return move(grad, *ctx.where), None, None, None, None, None
+
+
+class SumsTaken:
+    """A tensor that was gathered, once more for a call whose gradient comes as terms of a sum: they are made parts again by
+    one reduce-scatter instead of an all-reduce, of which each takes its part. For what only the package's calls are given:
+    who asks for the gathered tensor's own gradient later gets none of those."""
+
+    def __init__(self, source, made, mesh, shape, to):
+        self._source, self._made, self._version, self._to = source, made, made._version, tuple(to)
+        self._mesh, self._shape, self._again = mesh, shape, None
+
+    def again(self, made, comes):
+        """The tensor for one whose gradient comes so; None where it comes otherwise, or somebody looks at gradients or has
+        written to it."""
+        if (
+            made is not self._made or made._version != self._version or made._backward_hooks or made.retains_grad
+            or not all(p == q or p.is_partial("sum") for p, q in zip(comes, gradient_placements(comes)))
+            or not made.requires_grad or not torch.is_grad_enabled()
+        ):
+            return None
+        if self._again is None or self._again[1] != comes:
+            found = _Again.apply(self._source, made.detach(), self._mesh, self._shape, tuple(comes), self._to)
+            self._again = found, list(comes)
+        return self._again[0]
+
+
 class _ToTorchTensor(GradientMoved):
     """A local part as a tensor of its own."""
 
 
-def redistributed(t, mesh, shape, now, to, name=None):
-    """A local tensor with other placements; ``name`` is that of the call which wants it, if it is not the program."""
+def redistributed(t, mesh, shape, now, to, name=None, comes=None):
+    """A local tensor with other placements; ``name`` is that of the call which wants it, if it is not the program, and
+    ``comes`` how its gradient will lie."""
     if list(now) == list(to):
         return t
     if name is not None:
         observe(name, now, to, mesh)
-        return ImplicitRedistribute.apply(t, mesh, shape, tuple(now), tuple(to))
+        return ImplicitRedistribute.apply(t, mesh, shape, tuple(now), tuple(to), comes)
     return Redistribute.apply(t, mesh, shape, tuple(now), tuple(to))
 
 

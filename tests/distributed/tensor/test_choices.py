@@ -239,8 +239,37 @@ def as_undivided(t, d, rank):
     return out
 
 
+def gathered_for_divided(t, d, rank):
+    """What is gathered for a call whose other operands are divided: its gradient is made parts again by one reduce-scatter."""
+    n, place = tensors(t, d)
+    parallel = import_module(f"{t.__name__}.distributed.tensor.parallel")
+    debug = import_module(f"{t.__name__}.distributed.tensor.debug")
+    out = []
+    for bias in (True, False):
+        t.manual_seed(0)
+        mesh = d.init_device_mesh("cpu", (2,))
+        module = parallel.parallelize_module(
+            t.nn.Linear(6, 4, bias=bias), mesh, parallel.ColwiseParallel(input_layouts=n.Shard(0)))
+        x = (t.arange(18.0).view(3, 6) * 0.1 + rank).requires_grad_()
+        with debug.CommDebugMode() as mode:
+            (module(x) ** 2).sum().backward()
+        counts = {str(k): v for k, v in mode.get_comm_counts().items()}
+        out.append((x.grad, [p.grad.to_local() for p in module.parameters()], counts))
+        seen = []
+
+        def hooked(_, given, seen=seen):
+            given[0].register_hook(lambda g: seen.append(g.full_tensor()))
+
+        module.register_forward_pre_hook(hooked)
+        (module(x) ** 2).sum().backward()
+        out.append((x.grad, [g * 1.0 for g in seen]))
+    x, w = place(t.arange(24.0).view(4, 6), n.Shard(0)).requires_grad_(), place(t.ones(6, 2), n.Shard(1)).requires_grad_()
+    (x @ w).square().sum().backward()
+    return out, x.grad.full_tensor(), w.grad.full_tensor(), str(x.grad.placements)
+
+
 @pytest.mark.parametrize("program", [
-    cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
+    gathered_for_divided, cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
     divided_classes, as_undivided], ids=lambda p: p.__name__)
 def test_as_pytorch(two, program):
     two.run(program)

@@ -8,6 +8,7 @@ import ftorch as torch
 from ftorch import nn
 
 from .._api import DTensor, distribute_module, distribute_tensor
+from .._redistribute import SumsTaken, gradient_placements
 from ..placement_types import Replicate, Shard
 
 __all__ = [
@@ -59,7 +60,11 @@ class _LinearStyle(ParallelStyle):
 
     def _inputs(self, module, inputs, mesh):
         x = _given(inputs[0], mesh, self.input_layouts)
-        return (_moved(x, self.desired_input_layouts), *inputs[1:])
+        moved = _moved(x, self.desired_input_layouts)
+        if moved is not x and moved.requires_grad and mesh._places is None:  # only the module's one call is given it
+            placed = gradient_placements(x.placements)
+            moved._sums_taken = SumsTaken(x._local_tensor, moved._local_tensor, mesh, tuple(x.shape), placed)
+        return (moved, *inputs[1:])
 
     def _outputs(self, module, outputs, mesh):
         outputs = _moved(outputs, self.output_layouts)
