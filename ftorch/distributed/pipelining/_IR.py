@@ -6,8 +6,10 @@ flow in them is free. Values that a later stage needs are passed on by the stage
 
 from __future__ import annotations
 
+import copy
 import operator
 from enum import Enum
+from typing import Any
 
 import ftorch as torch
 
@@ -185,6 +187,8 @@ class Pipe(torch.nn.Module):
     Attributes:
         split_gm: a graph module that calls the stages, its submodules. ``executor``: what runs it.
         num_stages: their number.
+        replicated_params: of each parameter that several stages use, its name in each of them. Each has a copy: their gradients
+            are to be added up before the optimizer's step.
     """
 
     def __init__(
@@ -195,6 +199,7 @@ class Pipe(torch.nn.Module):
         loss_spec=None,
     ):
         super().__init__()
+        self.replicated_params = _replicate(split_gm)
         self.split_gm, self.executor = split_gm, DetachExecutor(split_gm)
         self.num_stages, self.has_loss_and_backward, self.loss_spec = (
             num_stages,
@@ -269,7 +274,8 @@ def _cut(traced) -> list:
     for node in nodes:  # parameters belong to who uses them, not to where they were first read
         if node.op == "get_attr" and node.users:
             stage_of[node] = min(stage_of[user] for user in node.users)
-    _refuse_shared(traced, nodes, stage_of)
+    _read_where_used(traced, stage_of)
+    nodes = list(traced.graph.nodes)
     last_use = {
         node: max((stage_of[user] for user in node.users), default=stage_of[node])
         for node in stage_of
@@ -284,26 +290,49 @@ def _cut(traced) -> list:
     return made
 
 
-def _refuse_shared(traced, nodes, stage_of):
-    users: dict = {}
-    for node in nodes:
-        if node.op == "get_attr" and node in stage_of:
-            value = traced
-            for part in node.target.split("."):
-                value = getattr(value, part)
-            tensors = [value] if isinstance(value, torch.nn.Parameter) else []
-            places = {stage_of[user] for user in node.users}
-        elif node.op == "call_module" and node in stage_of:
-            tensors, places = list(traced.get_submodule(node.target).parameters()), {stage_of[node]}
-        else:
+def _read_where_used(traced, stage_of):
+    """Reads a parameter in each stage that uses it: each has a copy of its own."""
+    for node in list(traced.graph.nodes):
+        if node.op != "get_attr" or node not in stage_of or not isinstance(_value(traced, node.target), torch.nn.Parameter):
             continue
-        for p in tensors:
-            users.setdefault(id(p), set()).update(places)
-    if any(len(places) > 1 for places in users.values()):
-        raise NotImplementedError(
-            "a parameter is used by several stages: move its uses into one stage, or give each stage a copy "
-            "and average their gradients"
-        )
+        for number in sorted({stage_of[user] for user in node.users})[1:]:
+            users = [user for user in traced.graph.nodes if user in node.users and stage_of[user] == number]
+            with traced.graph.inserting_before(users[0]):
+                again = traced.graph.node_copy(node)
+            stage_of[again] = number
+            for user in users:
+                user.replace_input_with(node, again)
+
+
+def _value(module, path):
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _replicate(split) -> list[dict[str, str]]:
+    """Gives each stage its own copy of parameters that several use; their names by stage."""
+    users: dict = {}
+    stages = dict(split.named_children())
+    for key, stage in stages.items():
+        for name, p in stage.named_parameters():
+            users.setdefault(p, {})[key] = name
+    shared = {p: places for p, places in users.items() if len(places) > 1}
+    for stage in stages.values():
+        own: dict[int, Any] = {id(t): t for t in (*stage.parameters(), *stage.buffers()) if t not in shared}
+        copies = {p: copy.deepcopy(p) for p in stage.parameters() if p in shared}
+        own.update((id(p), made) for p, made in copies.items())
+        if not copies:
+            continue
+        for target in {node.target for node in stage.graph.nodes if node.op == "call_module"}:
+            called = stage.get_submodule(target)  # which other stages may call, too
+            if any(p in copies for p in called.parameters()):
+                stage.set_submodule(target, copy.deepcopy(called, own))
+        for name, p in list(stage.named_parameters(remove_duplicate=False)):
+            if p in copies:
+                parent, _, last = name.rpartition(".")
+                setattr(stage.get_submodule(parent), last, copies[p])
+    return list(shared.values())
 
 
 def _stage_module(traced, nodes, stage_of, number, arriving, leaving, is_last):

@@ -13,6 +13,7 @@ import ftorch as ft
 from ftorch.distributed.pipelining import _actions as actions
 from ftorch.distributed.pipelining import _utils as utils
 from tests.oracle import assert_same_outcome, outcome
+from tests.oracle.values import assert_same
 
 
 def _of(t, name):
@@ -169,10 +170,45 @@ def test_marks_in_forward():
     t.testing.assert_close(pipe(x, scale=2.0), (model(x, 2.0),))
     with pytest.raises(ValueError, match="Invalid stage index 2!"):
         pipe.get_stage_module(2)
-    shared = t.nn.Sequential(model.last, t.nn.Linear(2, 4), model.last)
-    with pytest.raises(NotImplementedError, match="used by several stages"):
-        pipelining.pipeline(shared, (t.ones(2, 4),), split_spec={"1": pipelining.SplitPoint.BEGINNING,
-                                                                 "2": pipelining.SplitPoint.BEGINNING})
+
+def shared_parameters(t):
+    """Parameters that several stages use, one of them of a module that one calls: copies of their own, and which."""
+    pipelining = _of(t, "pipelining")
+
+    class Model(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.v = t.nn.Parameter(t.randn(4, 4)), t.nn.Parameter(t.randn(4, 4))
+            self.again, self.first, self.last = t.nn.Linear(4, 4), t.nn.Linear(4, 4), t.nn.Linear(4, 4)
+
+        def forward(self, x, y):
+            x = kept = t.mm(x, self.w) + y
+            x = self.first(self.again(x).relu())
+            pipelining.pipe_split()
+            x = t.mm(x, self.w) @ self.v
+            pipelining.pipe_split()
+            return self.last(x @ self.again.weight) + kept @ self.w
+
+    t.manual_seed(0)
+    model = Model()
+    x, y = t.randn(3, 4), t.randn(3, 4)
+    pipe = pipelining.pipeline(model, (x, y))
+    out = pipe(x, y)[0]
+    out.square().sum().backward()
+    stages = [pipe.get_stage_module(i) for i in range(pipe.num_stages)]
+    t.testing.assert_close(out, model(x, y))
+    found = sorted((n, p.grad) for n, p in stages[-1].named_parameters())  # values between stages are detached here
+    return (
+        found, [sorted(n for n, _ in stage.named_parameters()) for stage in stages],
+        sorted(sorted(row.items()) for row in pipe.replicated_params),
+        [any(p is q for q in model.parameters()) for name in ("w", "again.weight") for p in [
+            dict(stages[2].named_parameters())[name]]],
+    )
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch's tracer
+def test_parameters_of_several_stages():
+    assert_same(shared_parameters(ft), shared_parameters(pt))
 
 
 def refused(t, d, rank):
