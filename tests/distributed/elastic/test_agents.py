@@ -182,6 +182,26 @@ def test_started_functions(tmp_path):
     assert found[0] == found[1]
 
 
+def _stops_after_its_result(rank):
+    if rank == 0:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+    else:
+        time.sleep(1)
+    return rank
+
+
+def test_a_function_that_is_stopped_after_its_result(tmp_path):
+    """It is let go on when all have ended. PyTorch's waits for ever, to tell it so."""
+    m = modules("multiprocessing")[0]
+    context = m.start_processes(
+        "w", _stops_after_its_result, {0: (0,), 1: (1,)}, {0: {}, 1: {}}, m.DefaultLogsSpecs(str(tmp_path))
+    )
+    processes = context._pc.processes
+    result = context.wait(60, 0.05)
+    assert result is not None and result.return_values == {0: 0, 1: 1} and not result.failures
+    assert [p.exitcode for p in processes] == [0, 0]
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PyTorch leaves files open
 def test_started_programs(tmp_path):
     found = []

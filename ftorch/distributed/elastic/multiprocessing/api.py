@@ -339,7 +339,7 @@ def _wrap(local_rank, fn, args, envs, stdout_redirects, stderr_redirects, ret_va
             _maybe_apply_numa_binding_to_current_process(gpu_index=local_rank, numa_options=numa_options)
         result = record(fn)(*args[local_rank])
     ret_vals[local_rank].put(result)
-    finished.wait()  # until the parent has read it
+    finished.acquire()  # until the parent has read it
 
 
 class MultiprocessContext(PContext):
@@ -357,7 +357,8 @@ class MultiprocessContext(PContext):
         self.start_method = start_method
         self._ret_vals = {rank: context.SimpleQueue() for rank in range(self.nprocs)}
         self._return_values: dict[int, Any] = {}
-        self._worker_finished_event = context.Event()
+        # No event: who sets one waits for those that wait for it, and one of them may be stopped.
+        self._worker_finished_event = context.Semaphore(0)
         self._numa_options, self._pc = numa_options, None
 
     def _start(self):
@@ -384,9 +385,12 @@ class MultiprocessContext(PContext):
                     self._return_values[rank] = values.get()
             if len(self._return_values) < self.nprocs:
                 return None
-            self._worker_finished_event.set()
-            while not context.join():
-                pass
+            for _ in range(self.nprocs):
+                self._worker_finished_event.release()
+            while not context.join(1):
+                for process in context.processes:  # nobody looks after one any more that is stopped
+                    if process.is_alive():
+                        _send(process.pid, signal.SIGCONT)
         except ProcessException as error:
             rank = error.error_index
             code = context.processes[rank].exitcode
