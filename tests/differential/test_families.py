@@ -17,7 +17,8 @@ COUNT = 8
 MORE = {"python_state": 60, "changed_state": 30, "training": 10, "sizes": 6}  # quick ones
 CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
           "quantized_dynamic", "python_state",
-          "changed_state", "training", "sizes"]
+          "changed_state", "training", "sizes", "inference", "generation"]
+REFUSED = {"inference"}  # of whose programs PyTorch does not trace or export all that run
 
 
 def differences(program, seed=0):
@@ -29,7 +30,8 @@ def differences(program, seed=0):
 def test_random_programs_agree(family):
     for seed in range(MORE.get(family, COUNT)):
         program = FAMILIES[family](random.Random(seed))
-        assert not differences(program, seed), f"seed {seed}:\n{program}"
+        found = [d for d in differences(program, seed) if family not in REFUSED or not d.startswith("[accepted]")]
+        assert not found, f"seed {seed}:\n{program}"
 
 
 @pytest.mark.parametrize("number", range(len(MENDED)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     arguments,
+    generation,
     graphs,
     inference,
     layouts,
@@ -42,6 +43,7 @@ FAMILIES = {
     "transforms": transforms.transforms,
     "sizes": sizes.sizes,
     "sparse": sparse.sparse,
+    "generation": generation.generation,
     "inference": inference.inference,
     "quantized": quantized.quantized,
     "quantized_dynamic": quantized_layers.dynamic,

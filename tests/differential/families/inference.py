@@ -114,8 +114,8 @@ _MODELS = {
 _PREPARED = {
     "eager": "m", "inference": "torch.inference_mode()(m)", "no_grad": "torch.no_grad()(m)",
     "traced": "torch.jit.trace(m, (x,))", "scripted": "torch.jit.script(m)", "frozen": "torch.jit.freeze(torch.jit.trace(m, (x,)))",
-    "frozen script": "torch.jit.freeze(torch.jit.script(m))", "optimized": "torch.jit.optimize_for_inference(torch.jit.script(m))",
-    "optimized trace": "torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(m, (x,))))",
+    "frozen script": "torch.jit.freeze(torch.jit.script(m))", "optimized": "outside(torch.jit.optimize_for_inference(torch.jit.script(m)))",
+    "optimized trace": "outside(torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(m, (x,)))))",
     "saved trace": "again(torch.jit.trace(m, (x,)), torch.jit.save, torch.jit.load)",
     "saved frozen": "again(torch.jit.freeze(torch.jit.script(m)), torch.jit.save, torch.jit.load)",
     "exported": "torch.export.export(m, (x,), dynamic_shapes=shapes).module()",
@@ -148,9 +148,11 @@ def assigned(m):
     n.load_state_dict({k: v.clone() for k, v in m.state_dict().items()}, assign=True)
     return n
 def run(f, *args):
+    global __raw
     torch.manual_seed(1)
-    found = f(*args)
-    return {k: v for k, v in found.items()} if isinstance(found, dict) else found"""
+    __raw = f(*args)  # whose nodes have names of their own in scripts
+    seen = lambda t: [t.detach(), t.requires_grad] if torch.is_tensor(t) else t
+    return torch.utils._pytree.tree_map(seen, dict(__raw) if isinstance(__raw, dict) else __raw)"""
 
 _DEPLOYED = {"package", "onnx", "stablehlo"}  # have weights of their own, and sizes from 2 on
 _EVENTS = [
@@ -218,5 +220,5 @@ def inference(r):
         lines += [event, call.replace("X", "x")]
     lines.append("torch.set_grad_enabled(True)")
     if r.random() < 0.3:
-        lines += ["out = run(__f, x)", "first = torch.utils._pytree.tree_leaves(out)[0]", "first.sum().backward()", "[p.grad for p in m.parameters()]"]
+        lines += ["out = run(__f, x)", "torch.utils._pytree.tree_leaves(__raw)[0].sum().backward()", "[p.grad for p in m.parameters()]"]
     return "\n".join(lines)

@@ -62,11 +62,11 @@ class Linear(nnq.Linear):
             AssertionError: for other modules, and without a QConfig.
             RuntimeError: for other dtypes of weights.
         """
-        kinds = (torch.nn.Linear, torch.nn.modules.linear.NonDynamicallyQuantizableLinear, nni.LinearReLU)
-        qat = torch.ao.nn.qat
-        if type(mod) not in (*kinds, qat.Linear, qat.dynamic.Linear):
+        kinds = (torch.nn.Linear, torch.nn.modules.linear.NonDynamicallyQuantizableLinear, nni.LinearReLU,
+                 torch.ao.nn.qat.dynamic.Linear)
+        if type(mod) not in kinds:
             raise AssertionError("nn.quantized.dynamic.Linear.from_float only works for one of"
-                                 + str([k.__name__ for k in kinds]))
+                                 f"{[k.__name__ for k in kinds]}, got {type(mod)}")
         if not hasattr(mod, "qconfig"):
             raise AssertionError("Input float module must have qconfig defined")
         qconfig = mod.qconfig
