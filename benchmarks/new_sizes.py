@@ -488,6 +488,26 @@ def policy(lib):
     return step
 
 
+@case
+def epochs(lib):
+    """Data sets whose last batch has another size each time."""
+    model = lib.nn.Sequential(lib.nn.Linear(20, 40), lib.nn.ReLU(), lib.nn.Linear(40, 2))
+    optimizer = lib.optim.SGD(model.parameters(), 0.1)
+
+    def step(sizes):
+        x, total = lib.randn(sizes.randint(100, 300), 20), 0.0
+        y = (x[:, 0] > 0).long()
+        for batch in lib.randperm(len(x)).split(32):
+            loss = lib.nn.functional.cross_entropy(model(x[batch]), y[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(batch)
+        return total / len(x)
+
+    return step
+
+
 # --- measuring
 
 

@@ -87,18 +87,20 @@ class Layout:
 
     def __init__(self, root: Geometry, view: Geometry):
         self.root, self.view = root, view
-        self.order = memory_order(root.stride, root.shape)
-        self.memory_shape = tuple(root.shape[d] for d in self.order)
+        if root.is_contiguous and min(root.shape, default=2) > 1:  # each step is a multiple of the next
+            self.order, self.memory_shape = tuple(range(root.ndim)), tuple(root.shape)
+        else:
+            self.order = memory_order(root.stride, root.shape)
+            self.memory_shape = tuple([root.shape[d] for d in self.order])
         # How many of the root's elements lack at its end to make up one of the view.
         self.rest = -root.numel * root.dtype.itemsize % view.dtype.itemsize // root.dtype.itemsize
         self.elements = (root.numel + self.rest) * root.dtype.itemsize // view.dtype.itemsize
         # The view's dimensions that matter, outermost in memory first.
-        self.dims = sorted(
-            (d for d in range(view.ndim) if view.shape[d] > 1 and view.stride[d] > 0),
-            key=lambda d: -view.stride[d],
-        )
+        self.dims = [d for d in range(view.ndim) if view.shape[d] > 1 and view.stride[d] > 0]
+        if len(self.dims) > 1:
+            self.dims.sort(key=lambda d: -view.stride[d])
         steps = [view.stride[d] for d in self.dims]
-        self.divides = all(a % b == 0 and a > b for a, b in zip(steps, steps[1:]))
+        self.divides = len(steps) < 2 or all([a % b == 0 and a > b for a, b in zip(steps, steps[1:])])
         self.steps = steps if steps and steps[-1] == 1 else [*steps, 1]
         self.sizes = [view.shape[d] for d in self.dims] + [1] * (len(self.steps) - len(steps))
         self.extents = [
