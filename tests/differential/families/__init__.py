@@ -33,6 +33,7 @@ FAMILIES = {
     "forward": levels.forward,
     "vmap": levels.vmap,
     "hooks": graphs.hooks,
+    "graph_state": graphs.graph_state,
     "python_state": python_state.python_state,
     "changed_state": python_state.changed_state,
     "formats": layouts.formats,
