@@ -9,6 +9,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.core.errors import size_mismatch
 from ..eager.functions.nn import attention_choice as _attention_choice
+from ..eager.tensor_api.graph_methods import can_have_data_of
 
 
 def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
@@ -192,9 +193,7 @@ def _has_compatible_shallow_copy_type(input, from_):
     >>> torch._has_compatible_shallow_copy_type(torch.ones(2), torch.eye(2).to_sparse())
     False
     """
-    return input.layout is from_.layout and input.is_nested == from_.is_nested and (input.device.type == "meta") == (
-        from_.device.type == "meta"
-    )
+    return can_have_data_of(input, from_)
 
 
 def set_vital(vital: str, attr: str, value: str) -> None:

@@ -14,10 +14,11 @@ from .observing import compare
 # nor warnings, of which PyTorch gives many once per process only.
 OVERLOOKED = {"is_view", "version", "warning"}
 COUNT = 8
-MORE = {"python_state": 60, "changed_state": 30, "training": 10, "sizes": 6, "graph_state": 40}  # quick ones
+MORE = {"python_state": 60, "changed_state": 30, "training": 10, "sizes": 6, "graph_state": 40,
+        "modules": 20}  # quick ones
 CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
           "quantized_dynamic", "python_state",
-          "changed_state", "training", "sizes", "inference", "generation", "graph_state"]
+          "changed_state", "training", "sizes", "inference", "generation", "graph_state", "modules"]
 REFUSED = {"inference"}  # of whose programs PyTorch does not trace or export all that run
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch as reference
 
 import ftorch as torch
-from tests.oracle import both
+from tests.oracle import both, both_with_text
 
 SCENARIOS = []
 
@@ -307,3 +307,21 @@ def test_tensors_within_a_parameter_are_converted(t):
     assert [str(x.dtype) for x in (parameter, parameter.a, parameter.b, layer.bias)] == ["torch.float64"] * 4
     layer.to("meta")
     assert parameter.a.is_meta and parameter.b.is_meta and layer.weight is parameter
+
+
+def test_parameters_become_others_on_meta():
+    """Conversions to and from the meta device make parameters anew, and refuse to exchange their data."""
+    def program(m):
+        layer = m.nn.Linear(2, 2)
+        weight = layer.weight
+        weight.grad = m.ones(2, 2)
+        layer.to("meta")
+        return layer.weight is weight, weight.device.type, layer.weight.grad.device.type, layer.weight.type()
+
+    both(program)
+    both_with_text(lambda m: setattr(m.ones(1), "data", m.ones(1, device="meta")))
+    both_with_text(lambda m: m.ones(1).type("torch.meta.FloatTensor"))
+
+
+def test_clipping_values_without_gradients_raises():
+    both_with_text(lambda m: m.nn.utils.clip_grad_value_(m.nn.Linear(2, 2).parameters(), 1.0))

@@ -162,7 +162,8 @@ def unpack(saved, node, edge, in_graph=False):
 
 
 def _modified(t, counter, version, node, edge):
-    what = f"torch.{t.dtype.scalar_name}Tensor {list(t.shape)}"
+    kind = f"Meta{t.dtype.scalar_name}Type" if t.is_meta else f"torch.{t.dtype.scalar_name}Tensor"
+    what = f"{kind} {list(t.shape)}"
     made_by, storage = None, t._ftorch_storage
     if edge is not None and not edge[0].is_accumulate:
         made_by = edge[1], edge[0].name()

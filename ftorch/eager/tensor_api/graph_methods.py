@@ -250,12 +250,17 @@ def _get_data(self):
     return out
 
 
+def can_have_data_of(t, other) -> bool:
+    """Whether ``t.data = other`` is allowed: both are dense tensors, or of one sparse layout; with values or both without."""
+    return t.layout is other.layout and t.is_nested == other.is_nested and t.is_meta == other.is_meta
+
+
 def _set_data(self, value):
     if not isinstance(value, TensorBase):
         raise TypeError(
             f"Variable data has to be a tensor, but got {value.__class__.__name__}"
         )
-    if value.layout is not self.layout:
+    if not can_have_data_of(self, value):
         raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
                            "tensor type.")
     if self._ftorch_requires_grad and value.dtype.category < 2:

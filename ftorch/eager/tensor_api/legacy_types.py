@@ -24,7 +24,7 @@ _BY_NAME = {
 
 def type_name(t) -> str:
     """``x.type()``: ``"torch.FloatTensor"``, ``"torch.cuda.LongTensor"``."""
-    place = "" if t.device.type in ("cpu", "meta") else f"{t.device.type}."
+    place = "" if t.device.type == "cpu" else f"{t.device.type}."
     return f"torch.{place}{t.dtype.scalar_name}Tensor"
 
 
@@ -43,7 +43,7 @@ def type_target(given):
         return (_dtype.get_default_dtype(),)
     parts = name.split(".")
     dtype = _BY_NAME.get(parts[-1].removesuffix("Tensor"))
-    if dtype is None or parts[0] != "torch":
+    if dtype is None or parts[0] != "torch" or parts[1] == "meta":
         raise ValueError(f"invalid type: '{name}'")
     return (parts[1], dtype) if len(parts) == 3 else (dtype,)
 

@@ -12,6 +12,7 @@ from ...eager.core.device import device as as_device
 from ...eager.core.device import device as device_type
 from ...eager.tensor import DISPATCHING, Tensor
 from ...eager.tensor_api.conversions import wrong_combination
+from ...eager.tensor_api.graph_methods import can_have_data_of
 from ...utils._swap import swap_tensors
 from ..parameter import Parameter
 
@@ -61,11 +62,6 @@ def _fits(kinds, first):
     return len(kinds) <= len(slots) and all(kind in slot for kind, slot in zip(kinds, slots))
 
 
-def _is_alike(t, made) -> bool:
-    """Whether a tensor can have the data of another."""
-    return t.layout is made.layout
-
-
 def _places(kinds):
     """What the flags among arguments are."""
     return ("non_blocking", "copy")[: kinds.count("flag")]
@@ -105,12 +101,12 @@ class Conversion:
             else:
                 with no_grad():
                     made = fn(parameter)
-                    if _is_alike(parameter, made):
+                    if can_have_data_of(parameter, made):
                         parameter.data = made
                     else:
                         self._parameters[name] = parameter = Parameter(made, parameter.requires_grad)
                     made = None if grad is None else fn(grad)
-                    if made is not None and _is_alike(grad, made):
+                    if made is not None and can_have_data_of(grad, made):
                         grad.data = made
                     elif made is not None:
                         parameter.grad = made.requires_grad_(grad.requires_grad)

@@ -113,9 +113,17 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float,
                      foreach: bool | None = None) -> None:
     """Clamps gradients in place to ``[-clip_value, clip_value]``
-    (``torch.nn.utils.clip_grad_value_``)."""
+    (``torch.nn.utils.clip_grad_value_``).
+
+    Raises:
+        RuntimeError: there is no gradient.
+    """
     clip_value = float(clip_value)
-    for grad in _gradients(parameters):
+    grads = _gradients(parameters)
+    if not grads:
+        raise RuntimeError("Expected !nested_tensorlist[0].empty() to be true, but got false.  (Could this error message be "
+                           "improved?  If so, please report an enhancement request to PyTorch.)")
+    for grad in grads:
         grad.clamp_(min=-clip_value, max=clip_value)
 
 
