@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..autograd.inplace_history import rebase
 from ..call import op as _op
 from ..call.operands import tensors_of
+from ..core import api
 from ..core import dtype as _dtype
 from ..core.registry import STATIC
 from ..core.user_warnings import warn_user
@@ -258,6 +259,20 @@ def write_resized(op, operands, static):
     return target
 
 
+def write_overlapping(op, operands, static):
+    """An in-place call whose target is expanded: of elements in one place the last that the call changes is written there."""
+    target = old = operands[0]
+    new = _op.call(op, operands, static)
+    for d, (size, stride) in enumerate(zip(target.shape, target.stride())):
+        if size > 1 and not stride:
+            changed = (new != old) & ((new == new) | (old == old))
+            places = api.arange(size, device=target.device).reshape([-1] + [1] * (target.dim() - d - 1))
+            last = (changed * places).amax(d, keepdim=True)
+            new, old, target = new.gather(d, last), old.narrow(d, 0, 1), target.narrow(d, 0, 1)
+    target.copy_(new)
+    return operands[0]
+
+
 def write_same(result, out):
     """`write_out` for functions that take no other dtype than the result's.
 
@@ -273,3 +288,4 @@ _op.hooks.write_out = write_out
 _op.hooks.write_made = write_made
 _op.hooks.static_for_out = static_for_out
 _op.hooks.resized = write_resized
+_op.hooks.overlapping = write_overlapping

@@ -27,6 +27,7 @@ class Hooks:
         write_made: ``(name, made, out)``: the same for what a creation function or a random one made.
         static_for_out: ``(op, static, out) -> static``: static values that follow from ``out``, its dtype above all.
         resized: ``(op, operands, static) -> result``: an in-place op whose target grows.
+        overlapping: the same for one whose target has several elements in one place.
         dispatch, dispatch_inplace, dispatch_view: take over calls while levels, modes or hooks are active (levels).
         autocast: ``(op, operands, static) -> Handled``: casts the operands.
         gradient: ``(op, operands) -> gradients or None``: what a derived op gives, by calls that are seen.
@@ -95,6 +96,7 @@ class Hooks:
         "record_host",
         "record_inplace",
         "resized",
+        "overlapping",
         "sees",
         "sparse",
         "static_for_out",
@@ -141,6 +143,7 @@ class Hooks:
     record_host: Callable[..., Any] | None
     record_inplace: Callable[..., Any] | None
     resized: Callable[..., Any] | None
+    overlapping: Callable[..., Any] | None
     sees: Callable[[Any], Any] | None
     profiler: Callable[[], Any] | None
     quantized: Callable[[], Any] | None

@@ -369,6 +369,8 @@ def _call_inplace(op: Op, operands, static=()):
     check_writable(target)
     if modes.differentiating:
         check_captured(target, op.definition.full_name)
+    if definition.expanded and not (grad and recorded) and has_overlap(target):
+        return hooks.overlapping(op, operands, static)
     if recorded:
         return hooks.record_inplace(plan, tensors, scalars, grad)
     write_result(plan, target, tensors, scalars)

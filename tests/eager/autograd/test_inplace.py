@@ -186,3 +186,20 @@ def test_a_view_requires_grad_by_a_write_to_its_base(name):
         return FIRST_USES[name](m, v), r.grad
 
     both(program)
+
+
+def _expanded_writes(m):
+    mask = m.tensor([[False, True, False, False], [False, False, False, True], [False] * 4])
+    yield m.arange(3.0).view(3, 1).expand(3, 4).masked_fill_(mask, 9.0)
+    for index, value in (
+        ((slice(None), [1, 2]), m.arange(6.0).view(3, 2)), (([2, 0], [1, 3]), m.tensor([5.0, float("nan")])), ([1], 4.0),
+    ):
+        x = m.arange(3.0).view(3, 1).expand(3, 4)
+        x[index] = value
+        yield x
+    yield m.arange(3.0).expand(2, 3).index_fill_(1, m.tensor([2]), 8)
+
+
+def test_writes_by_index_into_expanded_tensors():
+    """What was written last to one place in memory is there; PyTorch only deprecates it."""
+    both(lambda m: list(_expanded_writes(m)))
