@@ -48,3 +48,51 @@ def test_they_are_operators():
         t.ops.aten._fused_sgd_([p], [t.ones(1)], [], weight_decay=0.0, momentum=0.0, lr=0.25, dampening=0.0, nesterov=False,
                                maximize=False, is_first_step=True)
         assert p.tolist() == [0.75]
+
+
+def _leaves(t, name):
+    """A step on a leaf that a graph was made of: whether it is written to, whether a version counts it, what backward gives."""
+    p = t.ones(2, requires_grad=True)
+    loss = (p * p).sum()
+    g, m, v, step = t.ones(2), t.ones(2), t.ones(2), t.tensor(1.0)
+    adam = dict(lr=0.5, beta1=0.5, beta2=0.5, weight_decay=0.5, eps=0.0, amsgrad=False, maximize=False)
+    sgd = dict(lr=0.5, weight_decay=0.0, momentum=0.5, dampening=0.0, nesterov=False, maximize=False, is_first_step=False)
+    adagrad = dict(lr=0.5, lr_decay=0.0, weight_decay=0.0, eps=0.0, maximize=False)
+    lists, options = {"adam": ([[m], [v], [], [step]], adam), "adamw": ([[m], [v], [], [step]], adam), "sgd": ([[m]], sgd),
+                      "adagrad": ([[v], [step]], adagrad)}[name]
+    getattr(t, f"_fused_{name}_")([p], [g], *lists, **options, grad_scale=t.tensor(2.0))
+    loss.backward()
+    return [p._version, g._version, m._version, v._version, p.requires_grad, *p.tolist(), *p.grad.tolist()]
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad"])
+def test_they_stand_below_autograd(name):
+    ours, theirs = (_leaves(t, name) for t in LIBRARIES)
+    assert ours == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_lists_of_other_lengths_are_refused_before_anything_is_written(place, amsgrad):
+    errors = []
+    for t in LIBRARIES:
+        lists = [[t.ones(1)] for _ in range(6)]
+        if not amsgrad:
+            lists[4] = []
+        lists[place] = [t.ones(1), t.ones(1)]
+        with pytest.raises(RuntimeError) as caught:
+            t._fused_adam_(*lists, lr=0.5, beta1=0.5, beta2=0.5, weight_decay=0.0, eps=1.0, amsgrad=amsgrad, maximize=False)
+        assert all(x.tolist() == [1.0] for each in lists for x in each)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("momentum, buffers", [(0.0, 1), (0.5, 0)])
+def test_sgd_wants_buffers_with_momentum_only(momentum, buffers):
+    errors = []
+    for t in LIBRARIES:
+        with pytest.raises(RuntimeError) as caught:
+            t._fused_sgd_([t.ones(1)], [t.ones(1)], [t.ones(1)] * buffers, lr=0.5, weight_decay=0.0, momentum=momentum,
+                          dampening=0.0, nesterov=False, maximize=False, is_first_step=False)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from ..bindings import overloads, signatures
+from ..call.op import hooks
 from ..core import api as torch
 from ..core import schema
 from ..core.composite import composite
 from ..core.registry import kind_of
-from ..tensor import TensorBase
+from ..tensor import TensorBase, modes
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg "
@@ -113,6 +114,9 @@ class _Each(signatures.Bound):
         tensors = values[0]
         if not tensors:
             raise RuntimeError("Tensor list must have at least one tensor.")
+        if modes.grad and self.base.endswith("_"):  # before the first is written to
+            for t in tensors:
+                hooks.check_inplace(t)
         columns, keywords = [], {}
         for value, (name, argument, _) in zip(values[1:], self.parameters[1:]):
             given = argument.default if value is None else value

@@ -6,22 +6,63 @@ The trace makes one program of what these are made of. ``state_steps`` count the
 from __future__ import annotations
 
 from ..core.composite import composite
+from ..native.contexts import contextmanager
+from ..tensor import counter_of, modes
 
 
-def _prepared(grads, grad_scale, found_inf):
-    """The gradients without their scale, written back; None where an infinity was found."""
-    if found_inf is not None and found_inf.item() == 1:
-        return None
+@contextmanager
+def _outside_of_graphs(*lists):
+    """PyTorch's kernels stand below autograd: leaves that require grad are written to, and no version counts it."""
+    counters = [counter_of(t) for tensors in lists for t in tensors]
+    versions = [counter.version for counter in counters]
+    with_grad, modes.grad = modes.grad, False
+    try:
+        yield
+    finally:
+        modes.grad = with_grad
+        for counter, version in zip(counters, versions):
+            counter.version = version
+
+
+def _is_skipped(found_inf) -> bool:
+    return found_inf is not None and found_inf.item() == 1
+
+
+def _check_lengths(params, absent=None, **lists):
+    """Raises RuntimeError where a list is not as long as that of parameters, or the ``absent`` one is not empty."""
+    for name, tensors in lists.items():
+        if name == absent and tensors:
+            raise RuntimeError(_NOT_TRUE.format(f"{name}.empty()"))
+        if name != absent and len(tensors) != len(params):
+            raise RuntimeError(_NOT_TRUE.format(f"{name}.size() == n_tensors"))
+
+
+_NOT_TRUE = (
+    "Expected {} to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement "
+    "request to PyTorch.)"
+)
+
+
+def _unscale(grads, grad_scale):
     if grad_scale is not None:
         for grad in grads:
             grad.div_(grad_scale.to(grad.device))
-    return grads
 
 
-def _adam(params, grads, averages, squares, largest, steps, lr, betas, weight_decay, eps, amsgrad, maximize, is_decoupled):
-    if largest and not amsgrad:
-        raise RuntimeError("Expected max_exp_avg_sqs.empty() to be true, but got false.")
-    for i, (p, grad, average, square, step) in enumerate(zip(params, grads, averages, squares, steps, strict=True)):
+def _adam(params, grads, averages, squares, largest, steps, lr, betas, weight_decay, eps, amsgrad, maximize, is_decoupled,
+          grad_scale, found_inf):
+    if _is_skipped(found_inf):
+        return
+    _check_lengths(params, None if amsgrad else "max_exp_avg_sqs", grads=grads, exp_avgs=averages, exp_avg_sqs=squares,
+                   max_exp_avg_sqs=largest, state_steps=steps)
+    with _outside_of_graphs(params, grads, averages, squares, largest):
+        _unscale(grads, grad_scale)
+        _adam_each(params, grads, averages, squares, largest, steps, lr, betas, weight_decay, eps, amsgrad, maximize,
+                   is_decoupled)
+
+
+def _adam_each(params, grads, averages, squares, largest, steps, lr, betas, weight_decay, eps, amsgrad, maximize, is_decoupled):
+    for i, (p, grad, average, square, step) in enumerate(zip(params, grads, averages, squares, steps)):
         grad = -grad if maximize else grad
         if weight_decay and is_decoupled:
             p.mul_(1 - lr * weight_decay)
@@ -48,6 +89,9 @@ def _fused_adam_(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_step
         grad_scale: what the gradients are divided by first, which is written back.
         found_inf: a tensor of 1 where nothing is to be done.
 
+    Raises:
+        RuntimeError: for lists of other lengths.
+
     >>> import ftorch as torch
     >>> p, m, v = torch.ones(1), torch.zeros(1), torch.zeros(1)
     >>> torch._fused_adam_([p], [torch.ones(1)], [m], [v], [], [torch.tensor(1.0)], lr=0.5, beta1=0.9, beta2=0.999,
@@ -55,10 +99,8 @@ def _fused_adam_(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_step
     >>> p
     tensor([0.5000])
     """
-    grads = _prepared(grads, grad_scale, found_inf)
-    if grads is not None:
-        _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, (beta1, beta2), weight_decay, eps,
-              amsgrad, maximize, False)
+    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, (beta1, beta2), weight_decay, eps, amsgrad,
+          maximize, False, grad_scale, found_inf)
 
 
 @composite()
@@ -73,10 +115,8 @@ def _fused_adamw_(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_ste
     >>> p
     tensor([0.2500])
     """
-    grads = _prepared(grads, grad_scale, found_inf)
-    if grads is not None:
-        _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, (beta1, beta2), weight_decay, eps,
-              amsgrad, maximize, True)
+    _adam(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, (beta1, beta2), weight_decay, eps, amsgrad,
+          maximize, True, grad_scale, found_inf)
 
 
 @composite()
@@ -95,19 +135,23 @@ def _fused_sgd_(self, grads, momentum_buffer_list, *, weight_decay, momentum, lr
     >>> p
     tensor([0.7500])
     """
-    grads = _prepared(grads, grad_scale, found_inf)
-    for i, (p, grad) in enumerate(zip(self, grads or (), strict=grads is not None)):
-        grad = -grad if maximize else grad
-        if weight_decay:
-            grad = grad + p * weight_decay
-        if momentum:
-            buffer = momentum_buffer_list[i]
-            if is_first_step:
-                buffer.copy_(grad)
-            else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
-            grad = grad + buffer * momentum if nesterov else buffer
-        p.sub_(grad * lr)
+    if _is_skipped(found_inf):
+        return
+    _check_lengths(self, None if momentum else "momentum_buffer_list", grads=grads, momentum_buffer_list=momentum_buffer_list)
+    with _outside_of_graphs(self, grads, momentum_buffer_list):
+        _unscale(grads, grad_scale)
+        for i, (p, grad) in enumerate(zip(self, grads)):
+            grad = -grad if maximize else grad
+            if weight_decay:
+                grad = grad + p * weight_decay
+            if momentum:
+                buffer = momentum_buffer_list[i]
+                if is_first_step:
+                    buffer.copy_(grad)
+                else:
+                    buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
+                grad = grad + buffer * momentum if nesterov else buffer
+            p.sub_(grad * lr)
 
 
 @composite()
@@ -122,12 +166,14 @@ def _fused_adagrad_(self, grads, state_sums, state_steps, *, lr, lr_decay, weigh
     >>> p, s
     (tensor([0.7500]), tensor([4.]))
     """
-    grads = _prepared(grads, grad_scale, found_inf)
-    if grads is None:
+    if _is_skipped(found_inf):
         return
-    for p, grad, total, step in zip(self, grads, state_sums, state_steps, strict=True):
-        grad = -grad if maximize else grad
-        if weight_decay:
-            grad = grad + p * weight_decay
-        total.addcmul_(grad, grad)
-        p.sub_(grad * (lr / (1 + (step - 1) * lr_decay)) / (total.sqrt() + eps))
+    _check_lengths(self, grads=grads, state_sums=state_sums, state_steps=state_steps)
+    with _outside_of_graphs(self, grads, state_sums):
+        _unscale(grads, grad_scale)
+        for p, grad, total, step in zip(self, grads, state_sums, state_steps):
+            grad = -grad if maximize else grad
+            if weight_decay:
+                grad = grad + p * weight_decay
+            total.addcmul_(grad, grad)
+            p.sub_(grad * (lr / (1 + (step - 1) * lr_decay)) / (total.sqrt() + eps))

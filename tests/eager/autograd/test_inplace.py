@@ -203,3 +203,24 @@ def _expanded_writes(m):
 def test_writes_by_index_into_expanded_tensors():
     """What was written last to one place in memory is there; PyTorch only deprecates it."""
     both(lambda m: list(_expanded_writes(m)))
+
+
+@pytest.mark.parametrize("call", [
+    lambda m, xs: m._foreach_mul_(xs, 2.0), lambda m, xs: m._foreach_sqrt_(xs), lambda m, xs: m._foreach_zero_(xs),
+    lambda m, xs: m._foreach_add_(xs, [m.ones(3)] * len(xs)), lambda m, xs: m._foreach_lerp_(xs, xs[::-1], 0.5),
+    lambda m, xs: m._foreach_copy_(xs, xs[::-1]), lambda m, xs: m._foreach_addcmul_(xs, xs, xs, 2.0),
+])
+@pytest.mark.parametrize("last", [
+    lambda m: m.ones(3, requires_grad=True), lambda m: m.ones(2, 3, requires_grad=True)[0],
+    lambda m: (m.ones(2, 3, requires_grad=True) * 1).unbind()[0], lambda m: m.ones(2, 3).unbind()[0],
+])
+def test_a_list_is_written_to_as_a_whole_or_not_at_all(call, last):
+    def program(m):
+        xs = [m.full((3,), 4.0), last(m)]
+        try:
+            call(m, xs)
+        except RuntimeError as error:
+            return str(error), xs[0], xs[0]._version
+        return [x.detach() for x in xs], [x._version for x in xs]
+
+    both(program)

@@ -88,3 +88,15 @@ def test_a_class_of_which_some_sizes_fit():
 
     for n in (6, 11, 10, 6, 13, 8, 15, 6):
         assert run(torch, n) == run(reference, n)
+
+
+@pytest.mark.parametrize("given", [(3,), (1,), (0,), (3, 2), (2, 3), (1, 3), (2, 1, 3)])
+@pytest.mark.parametrize("shape", [(), (3,), (1,), (0,), (2, 3), (1, 3), (2, 1, 3), (2, 0)])
+def test_copies_say_which_sizes_do_not_fit(shape, given):
+    said = []
+    for lib in (torch, reference):
+        try:
+            said.append(tuple(lib.zeros(shape).copy_(lib.ones(given)).shape))
+        except RuntimeError as error:
+            said.append(str(error))
+    assert said[0] == said[1]

@@ -1,4 +1,4 @@
-"""Traces of packed sequences and of spectrograms: lengths and batches of other inputs, PyTorch's steps, files for PyTorch."""
+"""Packed sequences and spectrograms in traces and scripts: lengths and batches of other inputs, PyTorch's steps and files."""
 
 import io
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import ftorch
+from tests.oracle import LIBRARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 STEPS = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "quantized_lstm", "quantized_gru")
@@ -82,3 +83,37 @@ def test_spectrograms_and_sparse_products_travel(transform):
             file.seek(0)
             found = u.jit.load(file)(u.linspace(1, 9, 60).cos())
             torch.testing.assert_close(torch.tensor(found.numpy()), expected)
+
+
+def _centered(x):
+    return torch.stft(x, 4, return_complex=True)
+
+
+def _not_centered(x):
+    return torch.functional.stft(x, 4, 2, center=False, normalized=True, return_complex=True)
+
+
+def _padded_with_zeros(x):
+    return torch.stft(x, 4, hop_length=2, window=torch.ones(4), pad_mode="constant", onesided=False, return_complex=True)
+
+
+def _method(x):  # which is the operator: it pads nothing
+    return x.stft(4, return_complex=True)
+
+
+@pytest.mark.parametrize("function", [_centered, _not_centered, _padded_with_zeros, _method])
+def test_scripts_pad_spectrograms_as_pytorch_does(function, monkeypatch):
+    found = []
+    for t in LIBRARIES:
+        monkeypatch.setitem(globals(), "torch", t)
+        script = t.jit.script(function)
+        file = io.BytesIO()
+        t.jit.save(script, file)
+        for u in LIBRARIES:
+            file.seek(0)
+            found.append(u.jit.load(file)(u.linspace(1, 9, 12).cos()).numpy())
+        found.append(script(t.linspace(1, 9, 12).cos()).numpy())
+        monkeypatch.undo()
+    for other in found[1:]:
+        assert other.shape == found[0].shape
+        assert abs(other - found[0]).max() < 1e-5

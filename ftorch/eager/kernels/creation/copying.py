@@ -51,14 +51,14 @@ def copy(self, src, non_blocking):
 
 
 def _reject(shape, given):
-    gap = len(shape) - len(given)
-    if gap < 0:
-        raise RuntimeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape {list(given)}"
-        )
-    for i in reversed(range(len(given))):
-        if given[i] not in (1, shape[gap + i]):
-            raise RuntimeError(size_mismatch(shape[gap + i], given[i], gap + i))
+    """Raises what PyTorch says of sizes that do not go together, from the last on, or that would make the target grow."""
+    rank = max(len(shape), len(given))
+    mine, theirs = ((1,) * (rank - len(sizes)) + tuple(sizes) for sizes in (shape, given))
+    for d in reversed(range(rank)):
+        if 1 not in (mine[d], theirs[d]) and mine[d] != theirs[d]:
+            raise RuntimeError(size_mismatch(mine[d], theirs[d], d))
+    both = [b if a == 1 else a for a, b in zip(mine, theirs)]
+    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {both}")
 
 
 @copy.derivative

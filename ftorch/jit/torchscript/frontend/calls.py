@@ -225,6 +225,8 @@ def _op_call(c, path, function, node):
     direct = _DIRECT.get(name) if namespace == "nn.functional" or name in _BASIC_DIRECT else None
     if direct is not None:
         return direct(c, name, function, node)
+    if not namespace and ("functional", name) in prelude.FUNCTIONS:
+        namespace = "functional"  # where PyTorch writes it in Python, with other defaults than the op's
     written = prelude.FUNCTIONS.get((namespace, name))
     if written is not None and name != "multi_head_attention_forward":
         target = c.program.prelude_function(namespace, name)

@@ -299,6 +299,8 @@ def _unique_impl(input: Tensor, sorted: bool=True, return_inverse: bool=False, r
   return torch._unique2(input, sorted, return_inverse, return_counts)
 def _unique_consecutive_impl(input: Tensor, return_inverse: bool=False, return_counts: bool=False, dim: Optional[int]=None) -> Tuple[Tensor, Tensor, Tensor]:
   return torch.unique_consecutive(input, return_inverse, return_counts, dim)
+def stft(input: Tensor, n_fft: int, hop_length: Optional[int]=None, win_length: Optional[int]=None, window: Optional[Tensor]=None, center: bool=True, pad_mode: str="reflect", normalized: bool=False, onesided: Optional[bool]=None, return_complex: Optional[bool]=None, align_to_window: Optional[bool]=None) -> Tensor:
+  return torch.stft(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
 """
 _CHOSEN = {
     "output": ("Tensor", "output"), "counts": ("Tuple[Tensor, Tensor]", "(output, counts)"),
