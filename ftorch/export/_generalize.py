@@ -317,12 +317,13 @@ class _Generalizer:
         for s in self.dynamic.symbols:
             i, d, factor, offset = s.shown or min(s.uses, key=lambda u: (u[2] != 1 or u[3] != 0, u[0], u[1]))
             owner = self.inputs[len(self.inputs) - self.dynamic.leaf_count + i]
-            node = self._size(owner, d, Expr.symbol(s.name) * factor + offset, s.hint * factor + offset,
-                              s.order + 1)
+            shown = Expr.symbol(s.name) * factor + offset
+            node = self._size(owner, d, shown, s.hint * factor + offset, s.order + 1)
+            self.nodes.setdefault(str(shown), node)
             if offset:
-                node = self._operation(operator.sub, node, offset, s)
+                node = self._operation(operator.sub, node, offset, symbol=s if factor == 1 else None)
             if factor != 1:
-                node = self._operation(operator.floordiv, node, factor, s)
+                node = self._operation(operator.floordiv, node, factor, symbol=s)
             self.nodes[str(Expr.symbol(s.name))] = node
         for d in self.dynamic.drawn:
             if d.node is not None and d.node.graph is self.graph:
