@@ -300,6 +300,21 @@ def as_volumes(inputs, static, shapes):
     return [channels_last_stride((1, *shape))[1:] if last else None for shape in shapes]
 
 
+def as_count(count, dtype, least=0):
+    """A number of elements, at least some, as an array to calculate with; of symbolic sizes, which are no numbers
+    (`ftorch.export`), too."""
+    if isinstance(count, (int, float)):
+        return np.asarray(max(count, least), dtype)
+    return jnp.maximum(jnp.asarray(count), least).astype(dtype)
+
+
+def unbiased_factor(count, dtype):
+    """What turns the mean square of a number of elements into their variance's unbiased estimate."""
+    if isinstance(count, int):
+        return np.asarray(count / max(count - 1, 1), dtype)
+    return as_count(count, dtype) / as_count(count - 1, dtype, 1)
+
+
 def in_order(inputs, static, shapes):
     """Those of an elementwise call of the first input, or of a part of it that has the result's sizes."""
     g = inputs[0]

@@ -22,6 +22,7 @@ from .._common import (
     is_floating,
     is_integral,
     opmath,
+    unbiased_factor,
     up,
 )
 from . import _rowwise
@@ -145,7 +146,7 @@ def batch_norm_train(input, running_mean, running_var, weight, bias, momentum, e
     mean, var = _moments(y, axes)
     out = _affine((y - mean) * lax.rsqrt(var + eps), weight, bias, shape).astype(input.dtype)
     count = input.size // max(input.shape[1], 1)
-    unbiased = var.reshape(-1) * np.asarray(count / max(count - 1, 1), y.dtype)
+    unbiased = var.reshape(-1) * unbiased_factor(count, y.dtype)
     if count == 0:  # PyTorch leaves the statistics alone
         return out, *(_or_zeros(r, input) for r in (running_mean, running_var))
     return (
@@ -211,7 +212,7 @@ def instance_norm_train(input, running_mean, running_var, weight, bias, momentum
     out = _normalize(input, axes, eps, weight, bias, _channel_shape(input.ndim))
     mean, var = _moments(up(input), axes)
     count = math.prod(input.shape[2:])
-    var = var * np.asarray(count / max(count - 1, 1), var.dtype)
+    var = var * unbiased_factor(count, var.dtype)
     mean, var = (s.mean(0, dtype=s.dtype).reshape(-1) for s in (mean, var))
     return out, _running(running_mean, mean, momentum), _running(running_var, var, momentum)
 

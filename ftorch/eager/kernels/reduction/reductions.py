@@ -14,6 +14,7 @@ from ...core.registry import op
 from ...native import computed_once
 from .._common import (
     Array,
+    as_count,
     cast,
     dtype_name,
     is_complex,
@@ -207,9 +208,7 @@ def mean_dim(self, dim, keepdim=False, dtype=None):
     x = up(cast(self, given))
     total = jnp.sum(x, dims, keepdims=keepdim)
     count = elements(self.shape, dims)
-    # Symbolic sizes are no numbers (`ftorch.export`).
-    count = np.asarray(count, x.dtype) if isinstance(count, int) else jnp.asarray(count).astype(x.dtype)
-    return (total / count).astype(given)
+    return (total / as_count(count, x.dtype)).astype(given)
 
 
 @op("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", forms="function method out")

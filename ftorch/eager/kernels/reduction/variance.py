@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import op
-from .._common import is_complex, is_integral, up, wrap_dims
+from .._common import as_count, is_complex, is_integral, up, wrap_dims
 from .reductions import elements, restore_dims
 
 
@@ -33,11 +33,11 @@ def _moments(name, self, dim, correction, keepdim):
     x = up(self)
     count = elements(x.shape, dims)
     freedom = count - (1 if correction is None else correction)
-    average = jnp.sum(x, dims, keepdims=True) / np.asarray(count, x.dtype)
+    average = jnp.sum(x, dims, keepdims=True) / as_count(count, x.dtype)
     away = x - average
     squares = away.real**2 + away.imag**2 if is_complex(x) else away**2
     total = jnp.sum(squares, dims, keepdims=keepdim)
-    variance = total / np.asarray(max(freedom, 0), total.dtype)
+    variance = total / as_count(freedom, total.dtype)
     return variance, average if keepdim else jnp.squeeze(average, dims)
 
 
@@ -72,7 +72,7 @@ def _variance_gradient(grad, self, dim, correction, keepdim):
     x = up(self)
     count = elements(x.shape, dims)
     freedom = count - (1 if correction is None else correction)
-    away = x - jnp.sum(x, dims, keepdims=True) / np.asarray(count, x.dtype)
+    away = x - jnp.sum(x, dims, keepdims=True) / as_count(count, x.dtype)
     grad = restore_dims(grad.astype(_real_dtype(x)), self.ndim, dims, keepdim)
     if freedom > 0:
         return grad * (2 / freedom) * away
