@@ -1,7 +1,8 @@
 """``.pt2`` packages of programs compiled ahead of time (``torch._inductor.aoti_compile_and_package``).
 
 An archive as PyTorch's, with ``data/aotinductor/NAME/``: ``model.json`` (what the program takes and gives),
-``model.stablehlo`` and ``model.xla`` (the executable), and the constants in ``data/weights/`` or ``data/constants/``.
+``model.stablehlo``, ``model.xla`` (the executable) and ``model.graph.json`` (the graph), and the constants in
+``data/weights/`` or ``data/constants/``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import os
 import sys
 import tempfile
+import time
 from typing import Any
 
 import jax
@@ -28,10 +30,12 @@ from ..eager.runtime import executor
 from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
 from ..utils import _pytree as pytree
+from ._aot_graph import read_graph, write_graph
 from ._aot_program import Runner, Signature, compiled_ahead, spare
 from ._archive import _read_tensors, _write_tensors
 
 FOLDER = "data/aotinductor"
+GRAPH = f"{FOLDER}/model/model.graph.json"
 _VERSION = 1
 
 
@@ -65,6 +69,7 @@ def write_package(program, package_path=None, metadata=None):
             writer.write(f"{FOLDER}/model/model.json", json.dumps(description).encode())
             writer.write(f"{FOLDER}/model/model.stablehlo", stablehlo)
             writer.write(f"{FOLDER}/model/model.xla", executable)
+            write_graph(writer, GRAPH, program, signature, tensors)
             writer.write(".data/version", b"3\n")
             writer.write("byteorder", sys.byteorder.encode())
 
@@ -123,7 +128,7 @@ def read_package(file, device_index=-1):
     runner = Runner(
         reader.read(f"{FOLDER}/model/model.stablehlo"), reader.read(f"{FOLDER}/model/model.xla"), device
     )
-    return AOTICompiledModel(description, constants, runner)
+    return AOTICompiledModel(description, constants, runner, read_graph(reader, GRAPH))
 
 
 class AOTICompiledModel:
@@ -132,8 +137,8 @@ class AOTICompiledModel:
     It writes what the module wrote, buffers and inputs; gradients do not go through it.
     """
 
-    def __init__(self, description, constants, runner):
-        self._description, self._runner = description, runner
+    def __init__(self, description, constants, runner, graph=None):
+        self._description, self._runner, self._graph = description, runner, graph
         self._signature = Signature(**description["signature"])
         self._in_spec = pytree.treespec_loads(description["in_spec"])
         self._out_spec = pytree.treespec_loads(description["out_spec"])
@@ -162,19 +167,53 @@ class AOTICompiledModel:
         """
         leaves = self._flattened(args, kwargs)
         inputs = [t for (i, spec), t in zip(self._inputs, leaves) if self._is_input(i, spec, t)]
-        executor.flush()
-        arrays = [_array(t) for t in inputs]
-        key = tuple(tuple(a.shape) for a in arrays)
-        if self._signature.seeded:
-            arrays.append(_seed())
+        key = tuple(tuple(t.shape) for t in inputs)
+        function = self._runner.ready(key)
         with self._writing:
-            kept = [self._kept_array(n) for n in self._kept]
-            given = spare([_array(self._constants[n]) for n in self._signature.written])
-            try:
-                results = self._runner(kept, given, arrays, key)
-            except ValueError as error:
-                raise RuntimeError(f"the program is not for inputs of these sizes: {error}") from None
+            if function is None and self._is_by_graph(key):
+                return pytree.tree_unflatten(self._by_graph(leaves, inputs, key), self._out_spec)
+            executor.flush()
+            kept, given, arrays = self._operands(inputs)
+            if function is None:
+                with _sizes_named():
+                    function = self._runner.exact(kept, given, arrays, key)
+            if self._signature.seeded:
+                arrays[-1] = _seed()
+            given = spare(given)
+            results = self._runner(function, kept, given, arrays)
             return pytree.tree_unflatten(self._placed(results, inputs), self._out_spec)
+
+    def _operands(self, inputs):
+        """The arrays that the executable is given; for the seed there is one that stands for it."""
+        arrays = [_array(t) for t in inputs]
+        if self._signature.seeded:
+            arrays.append(np.uint32(0))
+        return (
+            [self._kept_array(n) for n in self._kept], [_array(self._constants[n]) for n in self._signature.written], arrays
+        )
+
+    def _is_by_graph(self, key):
+        """Whether sizes without an executable run by the graph. Random numbers are those of one way for each size: the
+        example's are the executable's."""
+        if self._graph is None or not self._graph.is_usable():
+            return False
+        return not self._signature.seeded or key != self._runner.example or self._runner.is_forked()
+
+    def _by_graph(self, leaves, inputs, key):
+        start = time.perf_counter()
+        if not self._runner.is_known(key):
+            structs = [jax.ShapeDtypeStruct(tuple(t.shape), t.dtype.numpy) for t in inputs]
+            seed = [jax.ShapeDtypeStruct((), np.uint32)] * self._signature.seeded
+            with _sizes_named():
+                self._runner.check(self._structs(self._kept), self._structs(self._signature.written), [*structs, *seed])
+        users = self._graph(self._constants, leaves, self._signature)
+        if not self._runner.is_forked():
+            operands = None if self._signature.seeded else lambda: self._operands(inputs)
+            self._runner.ran(key, time.perf_counter() - start, operands)
+        return users
+
+    def _structs(self, names):
+        return [jax.ShapeDtypeStruct(tuple(self._constants[n].shape), self._constants[n].dtype.numpy) for n in names]
 
     def _kept_array(self, name):
         """The array of a constant that nothing writes; a copy in order is made once."""
@@ -293,7 +332,15 @@ class AOTICompiledModel:
 
     def __deepcopy__(self, memo):
         constants = {n: t.clone() for n, t in self._constants.items()}
-        return AOTICompiledModel(self._description, constants, self._runner)
+        return AOTICompiledModel(self._description, constants, self._runner, self._graph)
+
+
+@contextlib.contextmanager
+def _sizes_named():
+    try:
+        yield
+    except ValueError as error:
+        raise RuntimeError(f"the program is not for inputs of these sizes: {error}") from None
 
 
 def _numpy(name):

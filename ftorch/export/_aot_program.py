@@ -1,16 +1,18 @@
 """An exported program compiled ahead of time: a serialized XLA executable, with StableHLO beside it.
 
-The executable is for the machine that it was compiled on and the sizes of the example. Where one of these is
-another, the StableHLO is compiled when it is needed.
+The executable is for the machine that it was compiled on and the sizes of the example. Where one of these is another, the
+program's graph runs (`_aot_graph`), and the StableHLO is compiled for sizes that come so often that it pays.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import pickle
 import platform
 import sys
+import time
 from typing import Any
 
 import jax
@@ -24,6 +26,7 @@ from ..eager.core import device as _device
 from ..eager.core import forking, jax_internals
 from ..eager.core.jax_scope import scoped
 from ..eager.core.refcount import LISTED
+from ..eager.runtime import background
 from ..eager.runtime import compilation as _compilation
 from ..fx.node import Node
 from ._stablehlo import flat_function
@@ -141,8 +144,55 @@ def machine(device) -> str:
     return hashlib.blake2b("\0".join(words).encode(), digest_size=16).hexdigest()
 
 
+_MOST_EXECUTABLES = 32  # that are kept beside the one compiled ahead: some 6 MB each of a transformer's two layers
+_MOST_SIZES = 4096  # whose use is counted
+_FIRST_GUESS = 0.5  # s that a compilation takes
+
+
+class _Use:
+    """What running one of a program's sizes without an executable took.
+
+    Attributes:
+        calls: how often it ran; ``seconds`` what all but the first call took, which may have planned its ops.
+        worth: how many compilations' time it has to take before it is compiled.
+        job: what compiles it, ``made`` what comes of that.
+    """
+
+    __slots__ = ("calls", "seconds", "worth", "job", "made")
+
+    def __init__(self):
+        self.calls, self.seconds, self.worth, self.job, self.made = 0, 0.0, 1.0, None, None
+
+
+class _Made:
+    """A function to be compiled, as `background.Job` asks it, which keeps the executable."""
+
+    def __init__(self, function):
+        self.function, self.lowered, self.executable, self.seconds = function, None, None, 0.0
+
+    def lower(self, *operands):
+        self.seconds = -time.perf_counter()
+        self.lowered = self.function.lower(*operands)
+        return self
+
+    def compile(self):
+        lowered, self.lowered, self.function = self.lowered, None, None
+        self.executable = lowered.compile()
+        self.seconds += time.perf_counter()
+        return self
+
+
+@scoped
+def _compile_beside(made, operands):
+    return background.compile_beside(made, *jax.tree.map(background.structure_of, operands))
+
+
 class Runner:
-    """Runs a program that was compiled ahead: the executable where it fits, else the StableHLO.
+    """The executables of a program that was compiled ahead: that of the package where it fits, others made from the StableHLO.
+
+    No more than a number of these is kept, those that were called last; a size whose executable went has to be called more
+    than before to get it again. `ready` gives the executable of a size, `exact` makes it at once, and `ran` beside, when
+    a size has run so long without it (by `_aot_graph`) that it pays.
 
     Args:
         stablehlo: its bytes; ``executable`` the bytes of the executable, or None.
@@ -150,49 +200,157 @@ class Runner:
 
     def __init__(self, stablehlo: bytes, executable: bytes | None, device):
         self.stablehlo, self.device = stablehlo, device
-        self.functions: dict[Any, Any] = {}
-        self._jitted: Any = None
-        self._compiling = forking.lock()
-        self.is_ahead = False  # whether there is an executable for this machine
+        self.functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self.example: Any = None  # the sizes of the package's executable, of whatever machine
+        self._ahead: Any = None
+        self._uses: collections.OrderedDict[Any, _Use] = collections.OrderedDict()
+        self._exported: Any = None
+        self._seconds = _FIRST_GUESS
+        self._compiling, self._keeping = forking.lock(), forking.lock()
         if executable is None:
             return
         payload = pickle.loads(executable)  # as trusted as a library is: see `aoti_load_package`
+        self.example = tuple(payload["shapes"])
         if payload["machine"] == machine(device):
             where = _device.to_jax(device)
-            loaded = serialize_executable.deserialize_and_load(
+            self._ahead = serialize_executable.deserialize_and_load(
                 *payload["executable"], backend=where.client, execution_devices=[where]
             )
-            self.functions[tuple(payload["shapes"])] = loaded
-            self.is_ahead = True
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether there is an executable for this machine."""
+        return self._ahead is not None
 
     @scoped
-    def __call__(self, kept, given, inputs, key):
-        """The results for arrays.
+    def __call__(self, function, kept, given, inputs):
+        """The results of an executable for arrays.
 
         Args:
-            given: arrays whose memory results may take; key: the shapes of the inputs, without the seed.
+            given: arrays whose memory results may take.
+        """
+        return function(kept, given, inputs)
+
+    def is_forked(self) -> bool:
+        """Whether executables cannot run, since XLA's threads are in the process that this one was forked from."""
+        return _device.forked[0] and self.device.type == "cpu"
+
+    def ready(self, key):
+        """The executable for sizes (the shapes of the inputs, without the seed), if there is one."""
+        if self.is_forked():
+            return None
+        if key == self.example and self._ahead is not None:
+            return self._ahead
+        with self._keeping:
+            found = self.functions.get(key)
+            if found is not None:
+                self.functions.move_to_end(key)
+                return found
+            use = self._uses.get(key)
+            if use is None or use.job is None or not use.job.poll():
+                return None
+            made, use.job, use.made = use.made, None, None  # the job is noted after what it makes
+            if made.executable is None:  # it could not be compiled, or not there
+                use.seconds, use.worth = 0.0, 2 * use.worth
+                return None
+            self._seconds = made.seconds
+            return self._keep(key, made.executable)
+
+    def exact(self, kept, given, inputs, key):
+        """The executable for sizes, compiled here where there is none.
 
         Raises:
+            RuntimeError: in a forked process, which cannot run it.
             ValueError: for sizes that the program is not for.
         """
-        if _device.forked[0] and self.device.type == "cpu":
+        if self.is_forked():
             raise RuntimeError(
                 "a package runs on XLA's threads, which are not in a process that was forked from one that had used them: "
                 "load packages in the worker, before the parent computes or loads anything, or start workers with 'spawn'"
             )
-        function = self.functions.get(key)
-        if function is None:
-            with self._compiling:  # once, however many threads come with these sizes
-                function = self.functions.get(key) or self._of_sizes(kept, given, inputs)
-                self.functions[key] = function
-        return function(kept, given, inputs)
+        with self._compiling:  # once, however many threads come with these sizes
+            function = self.ready(key)
+            if function is None:
+                function = self._of_sizes(kept, given, inputs)
+                with self._keeping:
+                    self._keep(key, function)
+        return function
 
+    def _keep(self, key, function):
+        self.functions[key] = function
+        self.functions.move_to_end(key)
+        if len(self.functions) > _MOST_EXECUTABLES:
+            gone, _ = self.functions.popitem(last=False)
+            use = self._use(gone)
+            use.seconds, use.worth = 0.0, 2 * use.worth
+        return function
+
+    def _use(self, key):
+        use = self._uses.get(key)
+        if use is None:
+            use = self._uses[key] = _Use()
+            if len(self._uses) > _MOST_SIZES:
+                self._uses.popitem(last=False)
+        else:
+            self._uses.move_to_end(key)
+        return use
+
+    def is_known(self, key):
+        """Whether sizes are known to be the program's."""
+        return key in self._uses or key == self.example
+
+    @scoped
+    def check(self, kept, given, inputs):
+        """Looks whether the program is for sizes, which compiles nothing.
+
+        Raises:
+            ValueError: as `exact` does.
+        """
+        jax.eval_shape(self._program().call, kept, given, inputs)
+
+    def ran(self, key, seconds, operands) -> None:
+        """Notes that a size ran without its executable; begins to compile it when that pays.
+
+        Args:
+            operands: gives the arrays that `exact` is given; None if it is never to be compiled.
+        """
+        with self._keeping:
+            use = self._use(key)
+            use.calls += 1
+            if use.calls > 1:
+                use.seconds += seconds
+            if operands is None or use.made is not None or use.seconds < use.worth * self._seconds:
+                return
+            beside = background.is_possible()
+            if beside:
+                if not background.has_room():
+                    return
+                use.made = made = _Made(self._function())
+        if beside:
+            use.job = _compile_beside(made, operands())
+            if use.job is None:
+                use.made = None
+        else:
+            self.exact(*operands(), key)
+
+    def _program(self):
+        if self._exported is None:
+            self._exported = jax.export.deserialize(bytearray(self.stablehlo))
+        return self._exported
+
+    def _function(self):
+        call = self._program().call
+        # Each a function of its own: what JAX keeps of one goes with it.
+        return jax.jit(lambda kept, given, inputs: call(kept, given, inputs), donate_argnums=(1,))
+
+    @scoped
     def _of_sizes(self, *arrays):
-        if self._jitted is None:
-            self._jitted = jax.jit(jax.export.deserialize(bytearray(self.stablehlo)).call, donate_argnums=(1,))
-        return self._jitted.lower(*arrays).compile()
+        made = _Made(self._function()).lower(*arrays).compile()
+        self._seconds = made.seconds
+        return made.executable
 
 
+@scoped  # a copy of NumPy's integers has 64 bits then
 def spare(arrays: list[Any]) -> list[Any]:
     """Arrays that may be given away: copies of those that somebody else holds.
 

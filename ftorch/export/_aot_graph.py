@@ -1,0 +1,171 @@
+"""The graph of a package's program, called by the engine's ops: what runs sizes without an executable, at once.
+
+The engine plans ops for all sizes and runs new ones on the host tier (``docs/decisions/0050-size-classes.md``), in a forked
+process, too. So a package needs no second way of doing that.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from .._higher_order_ops import HigherOrderOperator
+from .._ops import OpOverload
+from ..autograd.grad_mode import no_grad
+from ..eager.core import dtype as _dtype
+from ..eager.core import forking
+from ..eager.runtime import capture_trace, executor
+from ..eager.tensor import TensorBase, from_array, modes
+from ..fx.graph_module import GraphModule
+from ._archive import _read_tensors, _write_tensors
+from ._deserialize import from_json
+from ._serialize import to_json
+from .graph_signature import InputKind, OutputKind
+
+_CONFIG = "model_graph_config.json"
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+def write_graph(writer, record, program, signature, tensors) -> None:
+    """Writes a program's graph into a package, if any process can run it.
+
+    Args:
+        signature: of the compiled program; tensors: its constants by name, most of which are the graph's.
+    """
+    if not _is_of_known_ops(program.graph_module) or any(
+        s.kind is not InputKind.USER_INPUT and s.kind not in _STATE for s in program.graph_signature.input_specs
+    ):
+        return
+    try:
+        description = to_json(program)
+    except RuntimeError:  # something in it has no word in files
+        return
+    names = {_identity(t): name for name, t in tensors.items()}
+    constants, others = {}, {}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind in _STATE:
+            t = program._tensor_of(spec)
+            own = tensors.get(spec.target)
+            if own is not None and _identity(own) == _identity(t):
+                constants[spec.target] = spec.target
+            elif (name := names.get(_identity(t))) is not None:
+                constants[spec.target] = name
+            else:  # the compiled program does not read it
+                others[spec.target] = t.detach()
+    if set(signature.written) - set(constants.values()):
+        return
+    _write_tensors(writer, others, "constants", "graph", _CONFIG)
+    writer.write(record, json.dumps({
+        "program": _without_sources(description), "constants": constants, "dtype": _dtype.get_default_dtype().name,
+    }).encode())
+
+
+def _without_sources(description):
+    """A description without where its nodes come from: larger than the rest, and other people's paths."""
+    if isinstance(description, list):
+        return [_without_sources(d) for d in description]
+    if isinstance(description, dict):
+        return {k: {} if k == "metadata" else _without_sources(d) for k, d in description.items()}
+    return description
+
+
+def _identity(t):
+    return id(t._ftorch_storage), t._ftorch_geometry
+
+
+def _is_of_known_ops(module):
+    """Whether a graph has only what comes with the package: operators of one's own may be missing where it is loaded."""
+    for inner in module.modules():
+        if isinstance(inner, GraphModule):
+            for node in inner.graph.nodes:
+                target = node.target
+                if isinstance(target, OpOverload):
+                    if target.namespace not in ("aten", "prims"):
+                        return False
+                elif node.op == "call_function" and not isinstance(target, HigherOrderOperator):
+                    if getattr(target, "__module__", "") not in ("_operator", "math", "builtins"):
+                        return False
+    return True
+
+
+def read_graph(reader, record) -> PackagedGraph | None:
+    """The graph of a package; None for one that has none."""
+    return PackagedGraph(reader, json.loads(reader.read(record))) if record in reader else None
+
+
+class PackagedGraph:
+    """A program's graph as a function of a package's constants and inputs, made at the first call."""
+
+    def __init__(self, reader, description):
+        self._reader, self._description = reader, description
+        self._making = forking.lock()
+        self._made: Any = None  # (function of the placeholders, what is given to each, signature): see `_parts`
+        self._dtype = description["dtype"]
+
+    def is_usable(self) -> bool:
+        """Whether the calling thread's ops do what the graph says: no mode would see or change them, nothing records them."""
+        return (
+            modes.autocast is None and not modes.levels and not modes.function_modes
+            and capture_trace.capturing() is None and _dtype.get_default_dtype().name == self._dtype
+        )
+
+    def _parts(self):
+        with self._making:
+            if self._made is None:
+                data = self._description["program"]
+                others = _read_tensors(self._reader, "constants", _CONFIG)
+                program = from_json(data, {}, {}, None)
+                names = self._description["constants"]
+                given = []
+                for spec in program.graph_signature.input_specs:
+                    if spec.kind is InputKind.USER_INPUT:
+                        given.append(None)
+                    else:
+                        given.append(names[spec.target] if spec.target in names else others[spec.target].detach())
+                self._made = program.graph_module, given, program.graph_signature
+                self._reader = self._description = None
+        return self._made
+
+    def __call__(self, constants, leaves, signature):
+        """The results, flat, of leaves of the arguments; what the program writes is written.
+
+        Args:
+            constants: {name: tensor}.
+            signature: of the compiled program, whose results these are: each in memory of its own, in order.
+        """
+        module, given, graph_signature = self._made or self._parts()
+        rest = iter(leaves)
+        placeholders = [
+            next(rest) if g is None else constants[g] if g.__class__ is str else g for g in given
+        ]
+        by_name = {s.arg.name: t for s, t in zip(graph_signature.input_specs, placeholders)}
+        owners = {s.target: s.arg.name for s in graph_signature.input_specs}
+        with no_grad():
+            outputs = module(*placeholders)
+            taken = {id(t._ftorch_storage) for t in placeholders if isinstance(t, TensorBase)}
+            expected = iter([o for o in signature.outputs if o[0] in ("user", "value")])
+            users, writes = [], []
+            for spec, value in zip(graph_signature.output_specs, outputs, strict=True):
+                if spec.kind is not OutputKind.USER_OUTPUT:
+                    name = spec.target if spec.kind is OutputKind.USER_INPUT_MUTATION else owners[spec.target]
+                    writes.append((by_name[name], value))
+                    continue
+                kind, constant = next(expected)
+                users.append(constant if kind == "value" else _own(value, taken))
+            for t, value in writes:
+                t.detach().copy_(value)
+        executor.flush()
+        return users
+
+
+def _own(value, taken):
+    """A result in order and in memory of its own, as an executable's."""
+    if not isinstance(value, TensorBase):
+        return from_array(np.asarray(value))
+    g, storage = value._ftorch_geometry, value._ftorch_storage
+    if id(storage) in taken or g is not storage.root or not value.is_contiguous():
+        value = value.detach().contiguous().clone()
+    taken.add(id(value._ftorch_storage))
+    return value.detach()
