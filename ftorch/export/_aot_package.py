@@ -26,6 +26,7 @@ from .._serialization.zip_archive import ArchiveReader, ArchiveWriter, replacing
 from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
 from ..eager.core import forking
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import executor
 from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
@@ -335,7 +336,7 @@ class AOTICompiledModel:
         return AOTICompiledModel(self._description, constants, self._runner, self._graph)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _sizes_named():
     try:
         yield
