@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 
 from ..eager.native.contexts import contextmanager
@@ -107,20 +108,22 @@ def identifier(text: str) -> str:
 
 @contextmanager
 def attributes_kept(module, fake):
-    """Gives a module and its submodules their attributes back, lists and dictionaries among them with what they held.
+    """Gives a module and its submodules their attributes back, those of `_CONTAINERS` with what they held.
 
     Attributes that are new stay; tensors in them are ``fake`` ones. Gives a list that has, at the end, the names of those
     that were given a tensor.
     """
     assigned: list[str] = []
     kept = {}
+    held: dict[int, tuple] = {}
     for path, m in module.named_modules():
         own = {k: v for k, v in vars(m).items() if k not in _TABLES}
-        kept[f"self.{path}." if path else "self."] = m, own, {k: _copied(v) for k, v in own.items()}
+        _hold(own.values(), held)
+        kept[f"self.{path}." if path else "self."] = m, own
     try:
         yield assigned
     finally:
-        for prefix, (m, own, copies) in kept.items():
+        for prefix, (m, own) in kept.items():
             for name, value in list(vars(m).items()):
                 if name in _TABLES:
                     continue
@@ -128,17 +131,23 @@ def attributes_kept(module, fake):
                     assigned.append(prefix + name)
                 if name not in own:
                     vars(m)[name] = pytree.tree_map_only(TensorBase, fake, value)
-            for name, value in own.items():
-                if isinstance(value, (list, dict)):
-                    value.clear()
-                    (value.extend if isinstance(value, list) else value.update)(copies[name])
-                vars(m)[name] = value
+            vars(m).update(own)
+        for container, copy in held.values():
+            container.clear()
+            (container.update if isinstance(container, dict) else container.extend)(copy)
 
 
-def _copied(value):
-    return value.copy() if type(value) in (list, dict) else value
+def _hold(values, held):
+    """Notes containers, and those in them, with copies: {id: (container, copy)}."""
+    for value in values:
+        if type(value) in _CONTAINERS and id(value) not in held:
+            held[id(value)] = value, value.copy()
+            _hold(value.values() if isinstance(value, dict) else value, held)
+        elif type(value) is tuple:
+            _hold(value, held)
 
 
 _TABLES = frozenset(vars(Module()))
+_CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, collections.deque)  # not their subclasses
 
 __all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "state_of"]

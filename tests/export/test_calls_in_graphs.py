@@ -1,5 +1,6 @@
 """Which ATen calls the graphs of exported modules hold, and what an export leaves of a module's attributes."""
 
+import collections
 import warnings
 
 import pytest
@@ -89,6 +90,37 @@ def test_attributes_are_given_back():
             code = t.export.export(module, (t.ones(2),)).graph_module.code
         said = [str(w.message) for w in caught if "assigned" in str(w.message)]
         return code, said, module.count, module.seen, module.notes, module.fresh, type(module.inner.last).__name__
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
+
+
+def test_containers_hold_what_they_held():
+    """Those that are pytrees; a subclass is what the program made of it."""
+    class Names(list):
+        pass
+
+    def program(t):
+        class M(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.options, self.groups = collections.OrderedDict(a=2, b=3), collections.defaultdict(list, c=[1])
+                self.counts, self.last, self.names = collections.Counter("ab"), collections.deque([1], 2), Names([1])
+                self.nested = {"a": [1], "b": ([2], 3)}
+
+            def forward(self, x):
+                self.options.move_to_end("a")
+                self.groups["d"].append(1)
+                self.last.extend((2, 3))
+                self.names.append(2)
+                self.nested["a"].append(2)
+                self.nested["b"][0].append(3)
+                return x * self.options["a"] + self.counts["a"]
+
+        module = M()
+        t.export.export(module, (t.ones(2),))
+        containers = module.options, module.groups, module.counts, module.last, module.names, module.nested
+        return [(list(c.items()) if isinstance(c, dict) else list(c), type(c).__name__) for c in containers], module.last.maxlen
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs

@@ -65,6 +65,7 @@ _SIZES = dict(zip("ijklm", (2, 3, 4, 5, 2)))
 @pytest.mark.parametrize(
     "equation",
     ["ij,jk->ki", "klm,k->lkm", "kim,i->mik", "kim,mj->kjim", "mkl,j->mlkj", "ki,im->mi", "kim,kjl->imk", "lk,jmi->mkji",
+     "kil,jk->jl", "kil,jkm->jlm", "il,ijk->jl", "jk,kil->lj",
      "il,ik->li", "mi,jki->imk", "mj,im,klm,k->kjm", "i,ml,k->lmik", "ijm,ilm,imk->mij", "k,l,lim->il", "jlk,mi,l->kl"],
 )
 def test_strides_are_those_of_the_last_product(equation):

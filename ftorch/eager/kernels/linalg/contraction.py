@@ -379,7 +379,8 @@ def _einsum_stride(inputs, static, shapes):
         stride = pointwise_stride(Size(whole), [x, y]) or contiguous_stride(whole)
         return [view_stride(whole, tuple(stride), whole[: len(output)])]
     batch, left, right = ([d for d in range(len(output)) if kind(*long[d])] for kind in _DIMS)
-    if left and any(d < left[0] and long[d][1] for d in right):  # so that the result is contiguous
+    is_summed_before = any(a != b for a, b in (long[d] for d in summed))
+    if left and not is_summed_before and any(d < left[0] and long[d][1] for d in right):  # so that the result is contiguous
         left = [d for d in range(len(output)) if d in right and long[d][1]]
         right = [d for d in range(len(output)) if d not in batch and d not in left]
     places = [*batch, *left, *summed, *right]
