@@ -16,20 +16,23 @@ from .._ops import OpOverload
 from ..autograd.grad_mode import no_grad
 from ..eager.core import dtype as _dtype
 from ..eager.core import forking
+from ..eager.dispatch import autocast
+from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace, executor
 from ..eager.tensor import TensorBase, from_array, modes
 from ..fx.graph_module import GraphModule
 from ._archive import _read_tensors, _write_tensors
 from ._deserialize import from_json
 from ._serialize import to_json
+from .exported_program import _GuardsFn
 from .graph_signature import InputKind, OutputKind
 
 _CONFIG = "model_graph_config.json"
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
-def write_graph(writer, record, program, signature, tensors) -> None:
-    """Writes a program's graph into a package, if any process can run it.
+def graph_of(program, signature, tensors):
+    """(description, {name: tensor} of what only the graph has) of a program's graph; None if not every process can run it.
 
     Args:
         signature: of the compiled program; tensors: its constants by name, most of which are the graph's.
@@ -37,11 +40,11 @@ def write_graph(writer, record, program, signature, tensors) -> None:
     if not _is_of_known_ops(program.graph_module) or any(
         s.kind is not InputKind.USER_INPUT and s.kind not in _STATE for s in program.graph_signature.input_specs
     ):
-        return
+        return None
     try:
         description = to_json(program)
     except RuntimeError:  # something in it has no word in files
-        return
+        return None
     names = {_identity(t): name for name, t in tensors.items()}
     constants, others = {}, {}
     for spec in program.graph_signature.input_specs:
@@ -55,11 +58,17 @@ def write_graph(writer, record, program, signature, tensors) -> None:
             else:  # the compiled program does not read it
                 others[spec.target] = t.detach()
     if set(signature.written) - set(constants.values()):
-        return
-    _write_tensors(writer, others, "constants", "graph", _CONFIG)
-    writer.write(record, json.dumps({
+        return None
+    return {
         "program": _without_sources(description), "constants": constants, "dtype": _dtype.get_default_dtype().name,
-    }).encode())
+    }, others
+
+
+def write_graph(writer, record, graph) -> None:
+    """Writes what `graph_of` gives into a package."""
+    description, others = graph
+    _write_tensors(writer, others, "constants", "graph", _CONFIG)
+    writer.write(record, json.dumps(description).encode())
 
 
 def _without_sources(description):
@@ -101,17 +110,18 @@ class PackagedGraph:
     def __init__(self, reader, description):
         self._reader, self._description = reader, description
         self._making = forking.lock()
-        self._made: Any = None  # (function of the placeholders, what is given to each, signature): see `_parts`
+        self._made: Any = None  # see `_parts`
         self._dtype = description["dtype"]
 
     def is_usable(self) -> bool:
         """Whether the calling thread's ops do what the graph says: no mode would see or change them, nothing records them."""
         return (
-            modes.autocast is None and not modes.levels and not modes.function_modes
+            not modes.levels and not modes.function_modes
             and capture_trace.capturing() is None and _dtype.get_default_dtype().name == self._dtype
         )
 
     def _parts(self):
+        """(function of the placeholders, what is given to each, signature, checks of sizes), made once."""
         with self._making:
             if self._made is None:
                 data = self._description["program"]
@@ -124,9 +134,21 @@ class PackagedGraph:
                         given.append(None)
                     else:
                         given.append(names[spec.target] if spec.target in names else others[spec.target].detach())
-                self._made = program.graph_module, given, program.graph_signature
+                self._made = program.graph_module, given, program.graph_signature, program._checks()
                 self._reader = self._description = None
         return self._made
+
+    def check(self, leaves) -> None:
+        """Looks whether the program is for leaves of the arguments.
+
+        Raises:
+            ValueError: it is not.
+        """
+        checks = (self._made or self._parts())[-1]
+        try:
+            _GuardsFn(checks)(*leaves)
+        except AssertionError as error:
+            raise ValueError(error) from None
 
     def __call__(self, constants, leaves, signature):
         """The results, flat, of leaves of the arguments; what the program writes is written.
@@ -135,14 +157,14 @@ class PackagedGraph:
             constants: {name: tensor}.
             signature: of the compiled program, whose results these are: each in memory of its own, in order.
         """
-        module, given, graph_signature = self._made or self._parts()
+        module, given, graph_signature, _ = self._made or self._parts()
         rest = iter(leaves)
         placeholders = [
             next(rest) if g is None else constants[g] if g.__class__ is str else g for g in given
         ]
         by_name = {s.arg.name: t for s, t in zip(graph_signature.input_specs, placeholders)}
         owners = {s.target: s.arg.name for s in graph_signature.input_specs}
-        with no_grad():
+        with no_grad(), _without_autocast():
             outputs = module(*placeholders)
             taken = {id(t._ftorch_storage) for t in placeholders if isinstance(t, TensorBase)}
             expected = iter([o for o in signature.outputs if o[0] in ("user", "value")])
@@ -158,6 +180,18 @@ class PackagedGraph:
                 t.detach().copy_(value)
         executor.flush()
         return users
+
+
+@contextmanager
+def _without_autocast():
+    on = modes.autocast or ()
+    for device_type in on:
+        autocast.set_enabled(device_type, False)
+    try:
+        yield
+    finally:
+        for device_type in on:
+            autocast.set_enabled(device_type, True)
 
 
 def _own(value, taken):

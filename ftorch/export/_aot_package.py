@@ -31,7 +31,7 @@ from ..eager.runtime import executor
 from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
 from ..utils import _pytree as pytree
-from ._aot_graph import read_graph, write_graph
+from ._aot_graph import graph_of, read_graph, write_graph
 from ._aot_program import Runner, Signature, compiled_ahead, spare
 from ._archive import _read_tensors, _write_tensors
 
@@ -46,7 +46,10 @@ def write_package(program, package_path=None, metadata=None):
         folder = tempfile.mkdtemp(prefix="aotinductor_")
         package_path = os.path.join(folder, "model.pt2")
     device = _device_of(program)
-    signature, tensors, stablehlo, executable = compiled_ahead(program, device)
+    signature, tensors, stablehlo, executable, one_size = compiled_ahead(program, device)
+    graph = graph_of(program, signature, tensors)
+    if graph is None and one_size is not None:
+        raise one_size
     spec = program.call_spec
     description = {
         "version": _VERSION,
@@ -59,6 +62,7 @@ def write_package(program, package_path=None, metadata=None):
             str(k): [int(r.lower), None if r.upper == math.inf else int(r.upper)]
             for k, r in program.range_constraints.items()
         },
+        "one_size": one_size is not None,
         "metadata": {str(k): str(v) for k, v in (metadata or {}).items()},
     }
 
@@ -70,7 +74,8 @@ def write_package(program, package_path=None, metadata=None):
             writer.write(f"{FOLDER}/model/model.json", json.dumps(description).encode())
             writer.write(f"{FOLDER}/model/model.stablehlo", stablehlo)
             writer.write(f"{FOLDER}/model/model.xla", executable)
-            write_graph(writer, GRAPH, program, signature, tensors)
+            if graph is not None:
+                write_graph(writer, GRAPH, graph)
             writer.write(".data/version", b"3\n")
             writer.write("byteorder", sys.byteorder.encode())
 
@@ -127,7 +132,8 @@ def read_package(file, device_index=-1):
     _device.to_jax(device)
     constants = _read_tensors(reader, "constants", "model_constants_config.json")
     runner = Runner(
-        reader.read(f"{FOLDER}/model/model.stablehlo"), reader.read(f"{FOLDER}/model/model.xla"), device
+        reader.read(f"{FOLDER}/model/model.stablehlo"), reader.read(f"{FOLDER}/model/model.xla"), device,
+        description.get("one_size", False),
     )
     return AOTICompiledModel(description, constants, runner, read_graph(reader, GRAPH))
 
@@ -203,15 +209,21 @@ class AOTICompiledModel:
     def _by_graph(self, leaves, inputs, key):
         start = time.perf_counter()
         if not self._runner.is_known(key):
-            structs = [jax.ShapeDtypeStruct(tuple(t.shape), t.dtype.numpy) for t in inputs]
-            seed = [jax.ShapeDtypeStruct((), np.uint32)] * self._signature.seeded
-            with _sizes_named():
-                self._runner.check(self._structs(self._kept), self._structs(self._signature.written), [*structs, *seed])
+            self._check_sizes(leaves, inputs)
         users = self._graph(self._constants, leaves, self._signature)
         if not self._runner.is_forked():
-            operands = None if self._signature.seeded else lambda: self._operands(inputs)
+            is_compiled = not self._signature.seeded and (not self._runner.is_of_one_size or key == self._runner.example)
+            operands = (lambda: self._operands(inputs)) if is_compiled else None
             self._runner.ran(key, time.perf_counter() - start, operands)
         return users
+
+    def _check_sizes(self, leaves, inputs):
+        with _sizes_named():
+            if self._runner.is_of_one_size:
+                return self._graph.check(leaves)
+            structs = [jax.ShapeDtypeStruct(tuple(t.shape), t.dtype.numpy) for t in inputs]
+            seed = [jax.ShapeDtypeStruct((), np.uint32)] * self._signature.seeded
+            self._runner.check(self._structs(self._kept), self._structs(self._signature.written), [*structs, *seed])
 
     def _structs(self, names):
         return [jax.ShapeDtypeStruct(tuple(self._constants[n].shape), self._constants[n].dtype.numpy) for n in names]

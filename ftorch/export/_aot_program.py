@@ -58,7 +58,10 @@ class Signature:
 
 @scoped
 def compiled_ahead(program, device):
-    """(signature, {name: tensor} of the constants, StableHLO, executable) of a program: the last two as bytes."""
+    """(signature, {name: tensor} of the constants, StableHLO, executable, why the StableHLO is not for all sizes) of a program.
+
+    StableHLO and executable are bytes; the last is None, or an exception where some kernel needs numbers for sizes.
+    """
     flat = flat_function(program)
     names = {node: name for node, (name, _) in flat.constants.items()}
     tensors = {name: t for name, t in flat.constants.values()}
@@ -93,9 +96,16 @@ def compiled_ahead(program, device):
 
     constants = [like(n) for n in kept], [like(n) for n in given]
     seed = [jax.ShapeDtypeStruct((), np.uint32)] * flat.seeded
-    exported = jax.export.export(jax.jit(run), platforms=[_platform(device)])(*constants, [*flat.shapes, *seed])
     example = [jax.ShapeDtypeStruct(tuple(n.meta["val"].shape if not _symbolic(s) else _sizes(n)), s.dtype)
                for n, s in zip(order, flat.shapes)]
+    lowered = jax.export.export(jax.jit(run), platforms=[_platform(device)])
+    one_size = None
+    try:
+        exported = lowered(*constants, [*flat.shapes, *seed])
+    except Exception as error:
+        if not any(map(_symbolic, flat.shapes)):
+            raise
+        exported, one_size = lowered(*constants, [*example, *seed]), error
     function = _compilation.jitted(run, donates=bool(given), device=device, steps=len(program.graph.nodes))
     with jax_internals.without_cache():
         executable = function.lower(*constants, [*example, *seed]).compile()
@@ -107,7 +117,7 @@ def compiled_ahead(program, device):
     signature = Signature([*kept, *given], given, inputs, outputs, flat.seeded)
     payload = {"machine": machine(device), "shapes": [tuple(s.shape) for s in example],
                "executable": serialize_executable.serialize(executable)}
-    return signature, tensors, bytes(exported.serialize()), pickle.dumps(payload)
+    return signature, tensors, bytes(exported.serialize()), pickle.dumps(payload), one_size
 
 
 def _symbolic(spec):
@@ -196,10 +206,11 @@ class Runner:
 
     Args:
         stablehlo: its bytes; ``executable`` the bytes of the executable, or None.
+        is_of_one_size: whether the StableHLO is for the example's sizes only.
     """
 
-    def __init__(self, stablehlo: bytes, executable: bytes | None, device):
-        self.stablehlo, self.device = stablehlo, device
+    def __init__(self, stablehlo: bytes, executable: bytes | None, device, is_of_one_size=False):
+        self.stablehlo, self.device, self.is_of_one_size = stablehlo, device, is_of_one_size
         self.functions: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         self.example: Any = None  # the sizes of the package's executable, of whatever machine
         self._ahead: Any = None
@@ -267,6 +278,11 @@ class Runner:
             raise RuntimeError(
                 "a package runs on XLA's threads, which are not in a process that was forked from one that had used them: "
                 "load packages in the worker, before the parent computes or loads anything, or start workers with 'spawn'"
+            )
+        if self.is_of_one_size and key != self.example:
+            raise RuntimeError(
+                "the program has no StableHLO for all sizes: it runs those that are not the example's by its graph, whose "
+                "meaning function modes, transforms and another default dtype than when it was packaged would change"
             )
         with self._compiling:  # once, however many threads come with these sizes
             function = self.ready(key)

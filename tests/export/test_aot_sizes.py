@@ -221,6 +221,51 @@ def test_replaced_constants_are_read(tmp_path):
     assert package(ones).tolist() == package(ft.ones(5, 4))[:3].tolist() == [[2.0, 3.0, 4.0, 5.0]] * 3
 
 
+def test_programs_without_stablehlo_for_all_sizes(tmp_path, monkeypatch):
+    def build(torch):
+        class Sums(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("n", torch.zeros(4))
+
+            def forward(self, x, i):
+                self.n.add_(x.sum(0))
+                return (
+                    x.cumsum(0), torch.cdist(x, x), torch.zeros_like(x).index_add(0, i, x), x.repeat_interleave(2, 0),
+                    x.topk(2, 0)[0] + self.n, x.sort(0)[0],
+                )
+
+        return Sums()
+
+    monkeypatch.setattr(background, "ENABLED", False)
+    n = ft.export.Dim("n", min=2, max=90)
+    args = ft.rand(5, 4), ft.zeros(5, dtype=ft.int64)
+    package, theirs = _package(build(ft), args, ({0: n}, {0: n}), tmp_path), build(pt)
+    assert package._runner.is_of_one_size
+    rng = np.random.RandomState(0)
+    for rows in (5, 2, 20, 7, 7, 5):
+        package._runner._seconds = 1e-9  # for these sizes there is nothing to compile, however often they come
+        x, i = rng.rand(rows, 4).astype(np.float32), rng.randint(0, 2, rows)
+        for found, expected in zip(package(ft.tensor(x), ft.tensor(i)), theirs(pt.tensor(x), pt.tensor(i)), strict=True):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert not package._runner.functions
+    with ft.autocast("cpu", dtype=ft.bfloat16):
+        assert package(ft.rand(6, 4), ft.zeros(6, dtype=ft.int64))[1].dtype is ft.float32
+        assert ft.is_autocast_enabled("cpu")
+    with pytest.raises(RuntimeError, match="not for inputs of these sizes: Guard failed"):
+        package(ft.rand(6, 4), ft.zeros(7, dtype=ft.int64))
+    with pytest.raises(RuntimeError, match="dim value is too large at 0"):
+        package(ft.rand(91, 4), ft.zeros(91, dtype=ft.int64))
+    before = ft.get_default_dtype()
+    ft.set_default_dtype(ft.float64)
+    try:
+        with pytest.raises(RuntimeError, match="no StableHLO for all sizes"):
+            package(ft.rand(6, 4, dtype=ft.float32), ft.zeros(6, dtype=ft.int64))
+        assert package(ft.rand(5, 4, dtype=ft.float32), ft.zeros(5, dtype=ft.int64))[0].dtype is ft.float32
+    finally:
+        ft.set_default_dtype(before)
+
+
 def test_numbers_of_elements_that_vary(tmp_path):
     def build(torch):
         class Spread(torch.nn.Module):
