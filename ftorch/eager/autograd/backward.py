@@ -408,7 +408,7 @@ def _of_parts(outputs, grads):
 
 def _require_graphs(outputs):
     for i, out in enumerate(outputs):
-        if (isinstance(out, TensorBase) or not is_edge(out)) and not is_in_graph(out):
+        if (isinstance(out, TensorBase) or not is_edge(out)) and not (is_in_graph(out) and out._ftorch_requires_grad):
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )

@@ -21,6 +21,11 @@ from .view_nodes import AliasNode
 
 _SAVING_NUMBERS = frozenset(("mul", "div"))
 _PASSING = frozenset(("add", "sub", "clone"))
+# Whose gradients depend on what was saved by where it lies only, so that they require grad as the result's gradient does.
+_CHOOSING = frozenset(
+    "max min sort msort topk median nanmedian mode kthvalue amax amin aminmax clamp clamp_min clamp_max masked_fill cummax "
+    "cummin maximum minimum fmax fmin quantile nanquantile hinge_embedding_loss".split()
+)
 
 
 class OpNode(Node):
@@ -69,6 +74,8 @@ class OpNode(Node):
         saved = self.unpack_all()
         if running.needed is not None and len(backward.wanted) > 1 and running.node is self:  # not in another node
             backward, saved = _for_needed(self, backward, saved)
+        if modes.grad and backward.plan.op.name in _CHOOSING:
+            saved = [t.detach() if t._ftorch_requires_grad else t for t in saved]
         operands = (*saved, *self.scalars, *grads)
         seen = hooks.gradient if special[0] else None
         out = None if seen is None else seen(backward.op, operands)

@@ -1,14 +1,15 @@
-"""Results of operators that nobody said how to differentiate: their gradients are none, with a warning."""
+"""Results of operators that nobody said how to differentiate: their gradients are none, with a warning, or refused."""
 
 from __future__ import annotations
 
 import warnings
 
-from ..tensor import TensorBase
+from ..call.op import is_in_graph
+from ..tensor import TensorBase, modes
 from .nodes import Node
 from .tape import edge_of
 
-__all__ = ["NOT_REGISTERED", "note_unregistered"]
+__all__ = ["NOT_REGISTERED", "note_unregistered", "refuse_gradients"]
 
 NOT_REGISTERED = (
     "an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop "
@@ -33,6 +34,33 @@ class WarnNotImplemented(Node):
     def apply(self, grads):
         warnings.warn(self.message, stacklevel=2)
         return [None] * len(self.edges)
+
+
+class _Refusing(Node):
+    __slots__ = ("operator",)
+
+    def __init__(self, operator):
+        super().__init__()
+        self.operator = operator
+
+    def apply(self, grads):
+        raise RuntimeError(f"derivative for {self.operator} is not implemented")
+
+
+_NotImplemented = type("NotImplemented", (_Refusing,), {"__slots__": (), "__module__": "builtins"})
+
+
+def refuse_gradients(t, operator: str, tensors: list) -> None:
+    """Makes a tensor the result of an operator without a derivative, if an argument requires grad: backward raises.
+
+    Args:
+        operator: its name, as the error says it.
+        tensors: its arguments that are tensors.
+    """
+    if modes.grad and any(map(is_in_graph, tensors)):
+        node = _NotImplemented(operator)
+        node.edges = tuple(edge_of(a) if is_in_graph(a) else None for a in tensors)
+        t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = True, node, 0
 
 
 def note_unregistered(name: str, tensors: list, result) -> None:

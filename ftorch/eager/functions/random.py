@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import sampling
 from ..autograd.tape import rename_node
+from ..autograd.unregistered import refuse_gradients
 from ..call.op import call, hooks, op_named, special, to_numpy
 from ..core import api as torch
 from ..core import device as devices
@@ -388,7 +389,11 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         result = torch.empty_like(input).bernoulli_(p, generator=generator)
     if out is not None and out.dtype.category < 2:
         result = result.to(out.dtype)
-    return _into(out, _depending("BernoulliBackward0", result, input))
+    if p is None:
+        result = _depending("BernoulliBackward0", result, input)
+    else:
+        refuse_gradients(result, "aten::bernoulli", [input])
+    return _into(out, result)
 
 
 @randomized(ELEMENT)

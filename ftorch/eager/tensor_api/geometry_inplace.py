@@ -12,7 +12,7 @@ from ..tensor import count_write, counter_of, modes
 from .methods import METHODS, leave_capture, method
 
 
-def _reshaping_inplace(public, name):
+def _reshaping_inplace(public, name, number=1):
     def function(self, *args, **kwargs):
         definition, named = OPS[name], dict(kwargs)
         values = args
@@ -25,7 +25,7 @@ def _reshaping_inplace(public, name):
         _op.check_writable(self)
         if modes.grad:
             check_inplace(self)
-        return _become(self, view_call(definition, self, values), public, values)
+        return _become(self, view_call(definition, self, values), public, values, number)
 
     function.__name__ = function.__qualname__ = public  # as `__torch_function__` sees it, which knows functions by their code
     function.__code__ = function.__code__.replace(co_name=public, co_qualname=public)
@@ -33,19 +33,19 @@ def _reshaping_inplace(public, name):
     return function
 
 
-def _become(t, view, name, args):
-    """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does."""
+def _become(t, view, name, args, number=1):
+    """Gives a tensor the geometry and history of a view of it, as ``x.t_()`` does; ``number`` ends its node's name."""
     if (level := getattr(t, "_ftorch_level", None)) is not None:
         level.become(t, view, name, args)
     leave_capture(t)
     t._ftorch_geometry, t._ftorch_offset = view._ftorch_geometry, view._ftorch_offset
+    count_write(t)
     node = view._grad_fn
     if view._ftorch_requires_grad and node is not None:
-        node.__class__ = node_class(f"{node.name()[:-1]}1", ViewNode)  # PyTorch's number of t_
+        node.__class__ = node_class(f"{node.name()[:-1]}{number}", ViewNode)
         t._grad_fn, t._ftorch_output_nr = node, 0
-    count_write(t)
-    if t._base is not None:
-        t._ftorch_attr_version = counter_of(t).version
+        if t._base is not None:
+            t._ftorch_attr_version = counter_of(t).version
     return t
 
 
@@ -60,11 +60,12 @@ def squeeze_(self, dim=None):
     _op.check_writable(self)
     if dim is None:
         return _squeeze_all(self)
-    return _squeeze_some(self, (dim,) if isinstance(dim, int) else tuple(dim))
+    return _squeeze_one(self, (dim,)) if isinstance(dim, int) else _squeeze_some(self, tuple(dim))
 
 
-_squeeze_all = _reshaping_inplace("squeeze_", "squeeze")
-_squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims")
+_squeeze_all = _reshaping_inplace("squeeze_", "squeeze", 3)
+_squeeze_one = _reshaping_inplace("squeeze_", "squeeze.dims", 4)
+_squeeze_some = _reshaping_inplace("squeeze_", "squeeze.dims", 5)
 
 
 @method

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..autograd.inplace_history import check_inplace
 from ..autograd.tape import rename_node
+from ..autograd.unregistered import refuse_gradients
 from ..autograd.views import as_strided as _as_strided
 from ..autograd.views import view_call
 from ..bindings import declared
@@ -463,6 +464,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
                 f"storage of size {cell.nbytes}"
             )
         UntypedStorage.of(cell).resize_(extent * self.dtype.itemsize)
+    refuse_gradients(self, "set_", [self, source] if isinstance(source, TensorBase) else [self])
     replace_memory(self, cell, where, offset)
     count_write(self)
     extras(self).accumulator = None  # graphs made before know nothing of the new elements

@@ -224,3 +224,64 @@ def test_a_list_is_written_to_as_a_whole_or_not_at_all(call, last):
         return [x.detach() for x in xs], [x._version for x in xs]
 
     both(program)
+
+
+DETACHED_HISTORIES = {
+    "set_": lambda m, x: (x * 2).set_(m.zeros(4)),
+    "set_ to what requires grad": lambda m, x: m.zeros(4).set_(x * 2),
+    "bernoulli": lambda m, x: x.bernoulli(0.5),
+    "squeeze_": lambda m, x: (x.view(1, 4) * 1).squeeze_(),
+    "squeeze_ of one": lambda m, x: (x.view(1, 4) * 1).squeeze_(0),
+    "squeeze_ of some": lambda m, x: (x.view(1, 4) * 1).squeeze_((0, 1)),
+    "as_strided_": lambda m, x: _reshaped_quietly(m, (x * 1).view(2, 2)),
+    "a view of no_grad": lambda m, x: _quiet_view(m, x),
+    "a view of no_grad is used": lambda m, x: _quiet_view(m, x) * x,
+}
+
+
+def _reshaped_quietly(m, view):
+    with m.no_grad():
+        view.as_strided_((2,), (1,))
+    return view
+
+
+def _quiet_view(m, x):
+    with m.no_grad():
+        return x.view(-1)
+
+
+@pytest.mark.parametrize("name", DETACHED_HISTORIES)
+def test_histories_that_lead_nowhere(name):
+    """Nodes of operators without a derivative refuse gradients; views that no graph knows require grad all the same."""
+    def program(m):
+        x = m.arange(1.0, 5.0).requires_grad_()
+        y = DETACHED_HISTORIES[name](m, x)
+        return y.requires_grad, y.grad_fn and y.grad_fn.name(), x
+
+    def backward(m):
+        x = m.arange(1.0, 5.0).requires_grad_()
+        DETACHED_HISTORIES[name](m, x).sum().backward()
+        return x.grad
+
+    both(program)
+    both(backward)
+
+
+CHOOSING = {
+    "max": lambda m, x: x.max(), "sort": lambda m, x: x.sort()[0], "topk": lambda m, x: x.topk(2)[0],
+    "clamp": lambda m, x: x.clamp(1, 3), "maximum": lambda m, x: m.maximum(x, m.ones(4)), "amax": lambda m, x: x.amax(),
+    "masked_fill": lambda m, x: x.masked_fill(x > 2, 0.0), "median": lambda m, x: x.median(), "relu": lambda m, x: x.relu(),
+    "square": lambda m, x: x * x,
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_gradients_of_what_chooses_elements(name):
+    """They require grad as the result's gradient does: what was chosen by is a constant."""
+    def program(m):
+        x = m.arange(1.0, 5.0).requires_grad_()
+        y = CHOOSING[name](m, x)
+        first = m.autograd.grad(y.sum(), x, create_graph=True)[0]
+        return first.requires_grad, m.autograd.grad((y * y).sum(), x, create_graph=True)[0].requires_grad, first
+
+    both(program)

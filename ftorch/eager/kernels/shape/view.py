@@ -403,6 +403,8 @@ def unflatten(g, dim, sizes):
     dim = wrap_dim(dim, g.ndim)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not g.ndim:
+        raise RuntimeError(f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions")
     extent = g.shape[dim]
     try:
         sizes = infer_size(sizes, extent)
