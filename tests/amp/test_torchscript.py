@@ -115,3 +115,58 @@ def test_compositions_of_convolution_keep_their_dtype():
                 lib.ops.aten.convolution.default(x, w, None, [1], [0], [1], False, [0], 1), lib.ops.aten.conv1d.default(x, w))]
 
     assert dtypes(ft) == dtypes(pt)
+
+
+# Calls of x (float32), h (bfloat16) and d (float64): PyTorch's compiler and eager autocast have each a table of their own.
+IN_SCRIPTS = """
+    x @ x | x + x | x * 2 | 2 - h | h / 2 | h ** 2 | h.exp() | h.sum() | h.sum(0) | torch.sum(h, dtype=torch.float64) | h.mean()
+    torch.cat([x, h]) | torch.stack([h, h]) | h > x | d @ d | d + h | torch.dot(x[0], h[0].float()) | torch.mv(x, x[0])
+    torch.einsum("ij,jk->ik", [x, x]) | torch.tensordot(x, x, dims=([1], [0])) | torch.inner(x, x) | torch.chain_matmul(x, x)
+    F.scaled_dot_product_attention(x[None], x[None], x[None]) | torch.linalg.vecdot(x, x) | torch.linalg.multi_dot([x, x])
+    F.conv1d(x[None], x[:, :, None]) | F.conv_transpose1d(x[None], x[:, :, None]) | F.linear(x, x) | torch.bmm(x[None], x[None])
+    F.conv2d(x[None, :, :, None], x[:, :, None, None]) | F.conv_transpose2d(x[None, :, :, None], x[:, :, None, None])
+    torch.gru_cell(x, x, torch.ones(9, 3), torch.ones(9, 3)) | torch.rnn_tanh_cell(x, x, x, x) | F.prelu(x, x[0])
+    F.layer_norm(h, [3]) | h.softmax(0) | F.log_softmax(h, 0) | F.gelu(h) | F.mse_loss(h, x) | F.huber_loss(h, h) | h.norm()
+    F.cross_entropy(h, torch.tensor([0, 1, 2])) | F.binary_cross_entropy(x, x) | F.max_pool3d(h[None, None], 1) | torch.trace(x)
+    torch.prod(h) | h.cumsum(0) | torch.logsumexp(h, 0) | (x @ x) + 1 | (x @ x).sum() | torch.addbmm(x, x[None], x[None])
+"""
+_PROGRAMS = """
+import {0} as torch
+import {0}.nn.functional as F
+def within(x: torch.Tensor, h: torch.Tensor, d: torch.Tensor):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        r = {1}
+    return r
+def called(x: torch.Tensor, h: torch.Tensor, d: torch.Tensor):
+    return {1}
+"""
+
+
+def _dtype_of(lib, text, folder, name):
+    path = folder / f"{lib.__name__}_programs.py"
+    path.write_text(_PROGRAMS.format(lib.__name__, text))
+    scope = {"__name__": __name__}
+    exec(compile(path.read_text(), path, "exec"), scope)
+    program, x = lib.jit.script(scope[name]), lib.arange(1.0, 10.0).reshape(3, 3) / 10
+    try:
+        with lib.autocast("cpu", lib.bfloat16, enabled=name == "called"):
+            return str(program(x, x.bfloat16(), x.double()).dtype)
+    except RuntimeError as error:
+        return str(error).strip().splitlines()[-1].removeprefix("RuntimeError: ")
+
+
+@pytest.mark.parametrize("name", ["within", "called"])
+@pytest.mark.parametrize("text", [t.strip() for line in IN_SCRIPTS.strip().splitlines() for t in line.split("|")])
+def test_scripts_cast_what_the_compiler_casts(text, name, tmp_path):
+    ours, theirs = (_dtype_of(lib, text, tmp_path, name) for lib in (ft, pt))
+    assert ours == theirs
+
+
+def test_inner_products_of_rows_are_cast():
+    def dtypes(lib):
+        x = lib.ones(3, 3)
+        with lib.autocast("cpu"):
+            return [str(lib.inner(a, b).dtype) for a, b in (
+                (x, x), (x, x[0]), (x[0], x), (x[0], x[0]), (x, x[0, 0]), (x[:1], x[:1]), (x[:1], x), (x[:, :1], x[:, :1]))]
+
+    assert dtypes(ft) == dtypes(pt)

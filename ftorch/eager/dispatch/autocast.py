@@ -18,7 +18,7 @@ from ..tensor import TensorBase, modes
 _LOWER = """
     _lstm_layer _rnn_layer _scaled_dot_product_attention addbmm addmm baddbmm bmm chain_matmul conv1d
     conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d einsum
-    linalg_matmul linalg_multi_dot linalg_vecdot linear matmul mm prelu rnn_relu_cell rnn_tanh_cell
+    inner linalg_matmul linalg_multi_dot linalg_vecdot linear matmul mm prelu rnn_relu_cell rnn_tanh_cell
     tensordot
 """.split()
 _LOWER_CUDA = "addmv addr convolution gru_cell lstm_cell mv".split()
@@ -52,6 +52,13 @@ _WIDEST_CUDA = (
     "addcdiv addcmul atan2 bilinear cat cross dot grid_sample index_put linalg_cross scatter_add "
     "stack vdot"
 ).split()
+
+# PyTorch's compiler casts calls in a block of a script by a table of its own (`jit.torchscript.program.autocasts`), where eager
+# autocast is not on; that table's ops of the fast dtype are cast here.
+_CAST_IN_SCRIPTS = frozenset("""
+    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d linear matmul mm prelu rnn_relu_cell
+    rnn_tanh_cell
+""".split())
 
 _BANNED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany "
@@ -88,6 +95,7 @@ class _State(threading.local):
         self.cache: dict[int, tuple] = {}
         self.cache_enabled = True
         self.nesting = 0
+        self.in_script = False  # whether it is on by a block of a script only: see `_CAST_IN_SCRIPTS`
 
 
 state = _State()
@@ -161,7 +169,7 @@ def _cast_call(op, operands, static):
     """(True, the result) of a call whose arguments are cast, or (False, None) where none are."""
     first = next(_tensors(operands), None)
     device_type = "cpu" if first is None else first._ftorch_geometry.device.type
-    if device_type not in modes.autocast:
+    if device_type not in modes.autocast or (state.in_script and op.name not in _CAST_IN_SCRIPTS):
         return False, None
     if op.name == "einsum" and isinstance(operands[0], TensorBase):
         return False, None  # a level's own form of it, whose operands are cast already
@@ -211,7 +219,7 @@ _WRITTEN = {
     "nll_loss_nd": "nll_loss", "scaled_dot_product_attention": "_scaled_dot_product_attention",
 }
 # Compositions: their parts are cast as they run, and a trace has the whole.
-_WRITTEN_WHOLE = frozenset("einsum tensordot linalg_multi_dot chain_matmul linalg_vecdot".split())
+_WRITTEN_WHOLE = frozenset("einsum inner tensordot linalg_multi_dot chain_matmul linalg_vecdot".split())
 
 
 def casts_written(name: str, arguments: list, named: dict) -> dict[int, _dtype.dtype]:
@@ -281,7 +289,13 @@ def _keeps_a_dim(operands, static):
 
 
 # Products that are no products of matrices for some arguments, and then keep their dtype.
-_CONTRACTIONS = {"einsum": _sums_a_pair, "tensordot": _keeps_a_dim}
+def _has_rows(operands, static):
+    """Whether ``inner`` leaves a dimension longer than one, and is no product with a number."""
+    shapes = [t.shape for t in _tensors(operands)]
+    return all(shapes) and any(n != 1 for shape in shapes for n in shape[:-1])
+
+
+_CONTRACTIONS = {"einsum": _sums_a_pair, "tensordot": _keeps_a_dim, "inner": _has_rows}
 
 
 def _has_dtype(static):

@@ -9,6 +9,7 @@ from ....amp import autocast
 from ....eager.call.op import special
 from ....eager.core.dtype import bfloat16, float16, float32
 from ....eager.dispatch.autocast import state
+from ....eager.native.contexts import contextmanager
 from ....eager.tensor import TensorBase, modes
 from .builtins import joined
 from .types import DTYPE_OF
@@ -26,7 +27,7 @@ _FLOAT32 = frozenset(
 )
 _FLOAT32_WITHOUT_DTYPE = frozenset("cumprod cumsum log_softmax prod sum".split())
 # Eager autocast casts these where they are called by another name, or not at all.
-_LOWER = frozenset("_convolution _convolution_mode addmv addr convolution mv".split())
+_LOWER = frozenset("_convolution _convolution_mode addmv addr convolution gru_cell mv".split())
 # Of the widest dtype of their arguments, which a program does not know before it runs: float32.
 _WIDEST = frozenset(
     "add addcdiv addcmul atan2 bilinear cross div dot equal index_put mul sub tensordot".split()
@@ -38,11 +39,28 @@ def context_of(obj, kind: str):
     if kind not in _CLASSES:
         return None
     values = vars(obj)
-    return autocast(values["device"], DTYPE_OF[values["fast_dtype"]], values["_enabled"])
+    return _block(autocast(values["device"], DTYPE_OF[values["fast_dtype"]], values["_enabled"]))
+
+
+@contextmanager
+def _block(context):
+    outer = state.in_script
+    state.in_script = outer or modes.autocast is None
+    try:
+        with context:
+            yield context
+    finally:
+        state.in_script = outer
 
 
 def cast_as_compiled(name: str, function):
-    """An op's function as it is called where autocast is on: of another dtype, for some ops."""
+    """An op's function as it is called where autocast is on: of another dtype, for some ops.
+
+    Raises:
+        RuntimeError: by the function, for ``binary_cross_entropy``.
+    """
+    if name == "binary_cross_entropy":
+        return _refused_in_autocast(function)
     if name in _LOWER:
         to = None
     elif name in _FLOAT32 or name in _FLOAT32_WITHOUT_DTYPE or name in _WIDEST:
@@ -56,6 +74,15 @@ def cast_as_compiled(name: str, function):
             args = tuple(_cast(a, to) for a in args)
             if kwargs:
                 kwargs = {k: _cast(v, to) for k, v in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _refused_in_autocast(function):
+    def call(*args, **kwargs):
+        if modes.autocast is not None:
+            raise RuntimeError("Unsafe to autocast")
         return function(*args, **kwargs)
 
     return call
