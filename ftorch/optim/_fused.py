@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import FunctionType
 
 from ..eager.call.op import fused_update
 from ..eager.core import api as torch
@@ -64,6 +65,15 @@ class RuleOptimizer(Optimizer):
     _ftorch_reads = ""
     _ftorch_late_defaults = (("foreach", None), ("maximize", False), ("differentiable", False))
     _ftorch_step_name = "step"
+
+    def __init_subclass__(cls, **kwargs):
+        """Each optimizer has a `step` that errors and hooks name by its class; subclasses of it inherit that one."""
+        super().__init_subclass__(**kwargs)
+        if RuleOptimizer in cls.__bases__ and "step" not in cls.__dict__:
+            shared = RuleOptimizer.step
+            cls.step = FunctionType(shared.__code__, shared.__globals__, "step", shared.__defaults__)
+            cls.step.__doc__, cls.step.__module__ = shared.__doc__, cls.__module__
+            cls.step.__qualname__ = f"{cls.__qualname__}.step"
 
     def __setstate__(self, state):
         super().__setstate__(state)

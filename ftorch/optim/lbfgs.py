@@ -89,7 +89,12 @@ class LBFGS(Optimizer):
 
         Returns:
             the first loss.
+
+        Raises:
+            AssertionError: for more than one group of parameters, which would be left as they are.
         """
+        if len(self.param_groups) != 1:
+            raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
         with no_grad():
             return self._ftorch_step(enable_grad()(closure))
 

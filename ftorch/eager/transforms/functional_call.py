@@ -163,8 +163,7 @@ def stack_module_state(models):
     Raises:
         RuntimeError: for no models, different classes or modes.
     """
-    models = list(models)
-    if not models:
+    if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or all(not m.training for m in models)):
         raise RuntimeError(

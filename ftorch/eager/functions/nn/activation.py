@@ -119,6 +119,10 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     Raises:
         RuntimeError: if ``lower`` is greater than ``upper``.
     """
+    return _with_slopes(input, lower, upper, training, inplace, None)
+
+
+def _with_slopes(input, lower, upper, training, inplace, generator):
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
@@ -126,7 +130,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     # One number is drawn for each element that needs one, so the random stream is PyTorch's.
     negative = input.detach() <= 0
     count = int(negative.sum())
-    drawn = torch.empty(count, dtype=float64, device=input.device).uniform_(lower, upper)
+    drawn = torch.empty(count, dtype=float64, device=input.device).uniform_(lower, upper, generator=generator)
     slopes = torch.ones_like(input.detach()).masked_scatter(negative, drawn.to(input.dtype))
     return _of_rrelu(input.mul_(slopes) if inplace else input * slopes, inplace)
 
@@ -146,12 +150,12 @@ def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
 
 @composite(name="rrelu")
 def _rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
-    return rrelu(input, lower, upper, training)
+    return _with_slopes(input, lower, upper, training, False, generator)
 
 
 @composite(name="rrelu_")
 def _rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
-    return rrelu(input, lower, upper, training, True)
+    return _with_slopes(input, lower, upper, training, True, generator)
 
 
 # --- softmax -------------------------------------------------------------------------
