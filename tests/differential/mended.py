@@ -1322,4 +1322,40 @@ def laid_out(how):
     return t.stride(), torch._from_functional_tensor(t)
 laid_out(torch.clone), laid_out(torch.Tensor.contiguous)
 """,
+    """
+g = torch.Generator().manual_seed(3)
+torch.rrelu(-torch.ones(4), 0.1, 0.3, True, g), torch.rrelu_(-torch.ones(4), training=True, generator=g), g.get_state().sum()
+torch.rand(1)
+""",
+    """
+P = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))]
+opt = torch.optim.LBFGS(P[:1])
+opt.add_param_group({"params": P[1:], "lr": 0.5})
+def closure():
+    opt.zero_grad(); loss = sum((p * p).sum() for p in P); loss.backward(); return loss
+opt.step(closure)
+P
+""",
+    """
+P = [torch.nn.Parameter(torch.ones(2))]
+class Mine(torch.optim.Adam): pass
+torch.optim.SGD(P).step(1, 2)
+torch.optim.AdamW(P).step(1, 2)
+Mine(P).step(1, 2)
+opt = torch.optim.RMSprop(P)
+h = opt.register_step_pre_hook(lambda o, args, kwargs: 3)
+opt.step()
+torch.optim.SGD.step.__qualname__, torch.optim.AdamW.step.__qualname__
+""",
+    """
+n = torch.zeros(3)
+def counted(x): n.add_(1); return (x * n).sum()
+torch.vmap(counted, out_dims="a")(torch.ones(2, 3))
+torch.vmap(counted, out_dims=(0, "a"))(torch.ones(2, 3))
+n
+torch.func.stack_module_state(torch.nn.Linear(1, 1))
+torch.func.stack_module_state(torch.nn.Linear(1, 1) for _ in range(2))
+torch.utils.data.default_collate(torch.ones(2, 2))
+torch.utils.data.default_collate(np.ones(2)[::-1])
+""",
 ]

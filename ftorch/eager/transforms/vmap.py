@@ -107,6 +107,21 @@ def _unwrap_batched(outputs, out_dims, level, batch_size, func):
     return pytree.tree_unflatten(out, spec)
 
 
+def _no_out_dims(name, out_dims):
+    return ValueError(
+        f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+        f"collection of ints representing where in the outputs the vmapped dimension should "
+        f"appear."
+    )
+
+
+def _check_out_dims(out_dims, func):
+    """Refuses what are no dims before the function runs, which may write to what it captured."""
+    if not isinstance(out_dims, int):
+        if any(not isinstance(dim, int) and dim is not None for dim in pytree.tree_leaves(out_dims)):
+            raise _no_out_dims(_get_name(func), out_dims)
+
+
 def _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims=None):
     """An output of a function as the caller gets it, its mapped dimension at ``dim``."""
     is_mine = isinstance(t, Batched) and t._ftorch_level is level
@@ -122,11 +137,7 @@ def _maybe_remove_batch_dim(name, t, level, batch_size, dim, out_dims=None):
             f"you mean to set out_dims= to None for output?"
         )
     if not isinstance(dim, int):
-        raise ValueError(
-            f"vmap({name}, ..., out_dims={dim if out_dims is None else out_dims}): `out_dims` must be an int, None or a python "
-            f"collection of ints representing where in the outputs the vmapped dimension should "
-            f"appear."
-        )
+        raise _no_out_dims(name, dim if out_dims is None else out_dims)
     inner = t._inner if is_mine else t
     if not is_mine or t._bdim is None:
         inner = inner.unsqueeze(0).expand(batch_size, *inner.shape)
@@ -174,6 +185,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
 def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """The call of a function made by `vmap`."""
+    _check_out_dims(out_dims, func)
     size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
     if chunk_size is not None and chunk_size < size:
         return _chunked(func, flat, dims, spec, out_dims, randomness, chunk_size, size, kwargs)

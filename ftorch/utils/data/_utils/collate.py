@@ -201,6 +201,8 @@ def _fit_int64(batch):
 
 
 def _scalar_array(batch):
+    if isinstance(batch, np.ndarray) and any(step < 0 for step in batch.strides):
+        return None  # what a tensor cannot share is refused
     return np.array(batch) if len(set(map(type, batch))) == 1 else None
 
 
@@ -222,7 +224,7 @@ def collate_tensor_fn(batch, *, collate_fn_map: CollateMap | None = None):
             )
     from . import tensors
 
-    stacked = tensors.stack(batch)
+    stacked = None if isinstance(batch, type(elem)) else tensors.stack(batch)  # a tensor is no list of its rows
     return torch.stack(batch, 0) if stacked is None else stacked
 
 
