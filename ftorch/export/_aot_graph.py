@@ -37,6 +37,8 @@ def graph_of(program, signature, tensors):
     Args:
         signature: of the compiled program; tensors: its constants by name, most of which are the graph's.
     """
+    if modes.autocast is not None:  # its casts are in the compiled program, as in PyTorch's packages, but not in the graph
+        return None
     if not _is_of_known_ops(program.graph_module) or any(
         s.kind is not InputKind.USER_INPUT and s.kind not in _STATE for s in program.graph_signature.input_specs
     ):

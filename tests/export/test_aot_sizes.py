@@ -174,6 +174,10 @@ def test_modes_around_a_call_do_not_change_it(tmp_path):
     with ft.autocast("cpu", dtype=ft.bfloat16):
         found = package(x)
     assert found.dtype is ft.float32 and ft.allclose(found, layer(x), atol=1e-6)
+    with ft.autocast("cpu", dtype=ft.bfloat16):
+        within = _package(layer, (ft.ones(3, 4),), ({0: ft.export.Dim("n", max=90)},), tmp_path, "within")
+    for rows in (3, 5):  # what it is made within stays
+        assert within(ft.rand(rows, 4)).dtype is ft.bfloat16
     with ft.inference_mode():
         assert package(ft.rand(6, 4)).is_inference()
     with ft.enable_grad():
