@@ -295,3 +295,24 @@ def test_einsum_of_more_operands_than_terms_without_a_path():
         return str(raised.value)
 
     assert program(ftorch) == program(torch)
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM", "RNN"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_recurrent_layers_give_what_their_state_makes_of_the_products(kind, is_packed):
+    def program(t):
+        model, x = getattr(t.nn, kind)(3, 3, num_layers=2), t.arange(24.0).reshape(4, 2, 3).cos()
+        with t.no_grad():
+            for i, p in enumerate(model.parameters()):
+                p.copy_(t.arange(float(p.numel())).reshape(p.shape).add(i).sin())
+        with t.autocast("cpu"):
+            output, state = model(t.nn.utils.rnn.pack_padded_sequence(x, [4, 3]) if is_packed else x)
+        output, state = output.data if is_packed else output, state[0] if isinstance(state, tuple) else state
+        output.float().sum().backward()
+        found = output, state, model.weight_hh_l0.grad
+        return [str(v.dtype) for v in found], [v.float().detach().numpy() for v in found]
+
+    (dtypes, values), (wanted, others) = program(ftorch), program(torch)
+    assert dtypes == wanted
+    for a, b in zip(values, others):
+        assert abs(a - b).max() < 0.05

@@ -195,6 +195,8 @@ def _wanted_dtype(name, operands, static, device_type):
     rule = rules.get(name)
     if name == "pad" and rules is _CPU_RULES and _is_padded_in_float32(operands, static):
         rule = "float32"
+    if rules is _CPU_RULES and _has_wide_state(name, operands, static):
+        rule = None
     if name in _CONTRACTIONS and not _CONTRACTIONS[name](operands, static):
         rule = None
     if rule is None or (rule == "float32" and _has_dtype(static)):
@@ -296,6 +298,11 @@ def _has_rows(operands, static):
 
 
 _CONTRACTIONS = {"einsum": _sums_a_pair, "tensordot": _keeps_a_dim, "inner": _has_rows}
+
+
+def _has_wide_state(name, operands, static):
+    """Whether a recurrent layer is one whose state PyTorch adds, as wide as it is, to what is cast (on the CPU)."""
+    return name == "_rnn_layer" and "gru" in static or name == "_lstm_layer" and operands[8] is not None  # batch_sizes
 
 
 def _has_dtype(static):
