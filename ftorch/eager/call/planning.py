@@ -359,7 +359,9 @@ def build_inplace(op, operands, static) -> OpPlan:
         plan = build(op, operands, static)
     except NotImplementedError:
         if definition.promote is not None:  # PyTorch asks for the place of the result before it looks for a kernel
-            found = result_type_of(operands)
+            aside = [name for name, *_ in definition.fitting]  # factors, which do not promote
+            dynamic = [name for name, kind in zip(definition.argument_names, definition.kinds) if kind != STATIC]
+            found = result_type_of([o for o, name in zip(operands, dynamic) if name not in aside])
             _check_castable(found if definition.promote != "float" or found.category > 1 else _dtype.get_default_dtype(),
                             target.dtype)
         raise

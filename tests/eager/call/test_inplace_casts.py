@@ -20,3 +20,21 @@ def test_writes_of_other_dtypes(name, dtype, number):
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("value", [1, 1.5])
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+def test_factors_do_not_promote(dtype, value):
+    """The ``value`` of ``addcmul_``, one or a list of them, has no part in the dtype that is to be written."""
+    def program(t):
+        x = t.ones(2, dtype=getattr(t, dtype))
+        said = []
+        for call in (lambda: x.addcmul_(x, x, value=value), lambda: t._foreach_addcmul_([x], [x], [x], [value])[0]):
+            try:
+                said.append(call().tolist())
+            except (RuntimeError, NotImplementedError) as error:
+                said.append((type(error).__name__, str(error)))
+        return said
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
