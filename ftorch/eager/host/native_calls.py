@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..core.geometry import contiguous_stride
 from ..native import NUMBERS, PARTS, SUMMED, available, module
 from ..native.numpy_calls import Shaped, prepared, run
 from ..native.passes import (
@@ -271,38 +272,29 @@ def _(params, inputs, outputs, plain, name):
         batch, heads, rows, width = query.shape
         groups = key.shape[1]
         sizes = batch, heads, rows, key.shape[2], width, value.shape[3], is_causal, heads // groups, counted
-        steps = [_steps(shapes[0])[:3]] if is_forward else []
+        strides: list = [contiguous_stride(shapes[0])[:3]] if is_forward else []
         for i in range(count):
-            own = _steps_of(arrays[i])
+            own = _element_strides(arrays[i])
             if own[3] != 1 and arrays[i].shape[3] != 1:  # rows are dense
                 arrays[i] = dense(arrays[i])
-                own = _steps_of(arrays[i])
-            steps.append(own[:3])
-        steps.append([])
+                own = _element_strides(arrays[i])
+            strides.append(own[:3])
+        strides.append([])
         for i in range(count, masks):
-            steps[-1] = _steps_of(arrays[i])
+            strides[-1] = _element_strides(arrays[i])
         if counted:
             arrays[-1] = dense(arrays[-1])
         made = [empty(tuple(shape), dtype) for shape, dtype in zip(shapes, dtypes)]
-        handler(arrays, made, (float32(scale), sizes, *steps))
+        handler(arrays, made, (float32(scale), sizes, *strides))
         return tuple(made)
 
     return step
 
 
-def _steps_of(x):
+def _element_strides(x):
     """Elements from one to the next along an array's dimensions."""
     item = x.itemsize
     return [0 if n == 1 else step // item for n, step in zip(x.shape, x.strides)]
-
-
-def _steps(shape):
-    """The same of a contiguous array."""
-    found, step = [], 1
-    for n in reversed(shape):
-        found.append(step)
-        step *= n
-    return found[::-1]
 
 
 # --- in the place of NumPy's -----------------------------------------------------------

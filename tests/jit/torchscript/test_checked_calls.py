@@ -101,3 +101,13 @@ def test_an_attribute_that_holds_nothing_has_no_type(value):
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("text", ["x.relu(3)", "x.abs(1, 2)", "torch.abs(x, 1)", "x.sum('a')"])
+def test_arguments_are_counted_without_the_tensor_whose_method_it_is(text):
+    said = []
+    for t in LIBRARIES:
+        with pytest.raises(RuntimeError) as caught:
+            compiled(t, text)
+        said.append(next(line.strip() for line in str(caught.value).splitlines() if "Expected at most" in line))
+    assert said[0] == said[1]

@@ -80,11 +80,11 @@ class Checker(Inference):
                     break
         return self.error("\n".join([*lines, "", "The original call is"]), e)
 
-    def check_op(self, name, kinds, keywords, e):
+    def check_op(self, name, kinds, keywords, e, is_method=False):
         """Complains of a call that none of an op's forms takes."""
         if any(isinstance(a, ast.Starred) for a in getattr(e, "args", ())):
             return
-        lines = mismatches(name, kinds, keywords)
+        lines = mismatches(name, kinds, keywords, is_method)
         if lines is not None and len(lines) == 3:
             raise self.error("\n" + "\n".join(line.strip() for line in lines[1:]) + "\n", e.func)
         if lines is not None:

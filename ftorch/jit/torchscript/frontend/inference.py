@@ -444,7 +444,7 @@ class Inference:
         if is_optional(kind) or kind == NONE or not self.is_method(kind, f.attr):
             raise self.no_attribute(kind, f)
         if kind == TENSOR:
-            self.check_op(f.attr, [kind, *kinds], {k.arg: self.kind(k.value) for k in e.keywords}, e)
+            self.check_op(f.attr, [kind, *kinds], {k.arg: self.kind(k.value) for k in e.keywords}, e, True)
             return op_result(
                 f.attr, [kind, *kinds], [kind, *kinds, *(self.kind(k.value) for k in e.keywords)]
             )

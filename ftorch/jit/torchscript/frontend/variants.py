@@ -49,8 +49,9 @@ def _differs(kind, found: Type | None) -> bool:
     return found.name not in _NUMERIC
 
 
-def _reason(arguments, kinds, keywords) -> str | None:
+def _reason(arguments, kinds, keywords, is_method) -> str | None:
     """What is wrong with a call of one form; None if nothing is for certain."""
+    outside = int(is_method)  # the tensor whose method it is does not count
     by_place = [a for a in arguments if not a.is_keyword_only]
     several = bool(by_place) and len(by_place) <= 2 and any(s.startswith("[") for s in by_place[-1].type.suffixes)
     for i, a in enumerate(by_place):
@@ -69,22 +70,23 @@ def _reason(arguments, kinds, keywords) -> str | None:
         elif not a.has_default and not (a in by_place and by_place.index(a) < len(kinds)):
             return f"Argument {a.name} not provided."
     if len(kinds) > len(by_place) and not several:
-        return f"Expected at most {len(by_place)} arguments but found {len(kinds)} positional arguments."
+        return f"Expected at most {len(by_place) - outside} arguments but found {len(kinds) - outside} positional arguments."
     unknown = next((k for k in keywords if all(k != a.name for a in arguments)), None)
     return None if unknown is None else f"Keyword argument {unknown} unknown."
 
 
-def mismatches(name: str, kinds: list, keywords: dict) -> list[str] | None:
+def mismatches(name: str, kinds: list, keywords: dict, is_method: bool = False) -> list[str] | None:
     """The lines about each form of an operator none of which takes a call; None where one may.
 
     Args:
         kinds: the types of the positional arguments, None for those that are not known; ``keywords``: of the others.
+        is_method: whether the first of them is the tensor whose method is called.
     """
     if name not in OVERLOADS or name in ADAPTED or not kinds or kinds[0] is None or kinds[0].name != "Tensor":
         return None
     lines = []
     for text, arguments in _forms(name):
-        reason = _reason(arguments, kinds, keywords)
+        reason = _reason(arguments, kinds, keywords, is_method)
         if reason is None:
             return None
         lines += ["  ", f"  {text}:", f"  {reason}"]
