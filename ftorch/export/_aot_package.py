@@ -204,6 +204,8 @@ class AOTICompiledModel:
         example's are the executable's."""
         if self._graph is None or not self._graph.is_usable():
             return False
+        if self._runner.device.type != "cpu" and not self._runner.is_of_one_size:
+            return False  # there is no host tier: the engine would compile its traces
         return not self._signature.seeded or key != self._runner.example or self._runner.is_forked()
 
     def _by_graph(self, leaves, inputs, key):
