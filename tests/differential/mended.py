@@ -1358,4 +1358,29 @@ torch.func.stack_module_state(torch.nn.Linear(1, 1) for _ in range(2))
 torch.utils.data.default_collate(torch.ones(2, 2))
 torch.utils.data.default_collate(np.ones(2)[::-1])
 """,
+    """
+log = []
+class Loud(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        log.append(func.__name__)
+        with torch._C.DisableTorchFunctionSubclass(): return func(*args, **(kwargs or {}))
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return NotImplemented if any(issubclass(t, Loud) for t in types) else 5
+class Plain(torch.Tensor): pass
+x = torch.ones(2)
+def calls(t, d):
+    p, w, texts = x.as_subclass(Plain), torch.ones(2, requires_grad=True), []
+    for call in (lambda: torch.add(t, d), lambda: torch.equal(t, d), lambda: torch.allclose(t, d), lambda: torch.add(d, 1),
+                 lambda: torch.sum(d), lambda: torch.stack([d])):
+        try: texts.append(str(call()))
+        except TypeError as error: texts.append(str(error))
+    log.clear()
+    return (texts, type(torch.tensor(t)), type(torch.tensor(p)), list(log), type(torch.autograd.grad((w * p).sum(), w)[0]),
+            type(torch.autograd.grad(iter([(w * p).sum()]), {"w": w})["w"]))
+calls(x.as_subclass(Loud), Duck())
+calls(x, Duck())
+""",
 ]

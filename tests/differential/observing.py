@@ -236,7 +236,7 @@ def _data(t, seen, library):
     try:
         if type(t) not in (pt.Tensor, ft.Tensor):
             t = t.as_subclass(library.Tensor)
-        return array(t)
+        return np.array(array(t))  # later statements may write into its memory
     except Exception as error:
         return f"unreadable: {type(error).__name__}"
 

@@ -16,7 +16,7 @@ from typing import Any
 from ..call.op import hooks, in_c, is_in_graph, special
 from ..core.user_warnings import warn_once, warn_user
 from ..runtime import capture_trace
-from ..tensor import TensorBase, modes
+from ..tensor import PLAIN, TensorBase, modes
 from . import backward_units, gradient_values
 from .first_gradients import edge_of_output, is_edge, make_grads
 from .gradient_hooks import check_replacements, run_post_hooks, run_tensor_hooks
@@ -390,6 +390,11 @@ def _inputs(given, function: str) -> tuple:
     return _sequence(given)
 
 
+def _is_users(kind: type) -> bool:
+    """Whether a class may have a say of its own; sparse and quantized tensors are plain ones to who asks for gradients."""
+    return kind not in PLAIN and kind.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 def _no_input(value) -> RuntimeError:
     return RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
 
@@ -504,8 +509,16 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             "Expected allow_unused to be True or not passed when materialize_grads=True, "
             "but got: allow_unused=False."
         )
-    allow_unused = materialize_grads if allow_unused is None else allow_unused
     outs, wanted = _sequence(outputs), _inputs(inputs, "grad")
+    if modes.subclasses and any(_is_users(type(t)) for t in (*outs, *wanted)):
+        result = hooks.function_override(grad, (outs, wanted), {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        })
+        if result is not NotImplemented:
+            return dict(zip(inputs, result, strict=True)) if type(inputs) is dict else result
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not all(isinstance(t, (TensorBase, tuple)) for t in outs):

@@ -346,7 +346,7 @@ def _element_fits(value, p):
     if base in ("int", "SymInt"):
         return _is_int(value)
     if base == "Tensor":
-        return isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__")
+        return overrides.stands_for_tensor(value)
     if base in ("float", "Scalar"):
         return _is_number(value)
     return True
@@ -363,7 +363,7 @@ def _fits(value, p):
             return all(_element_fits(v, p) for v in value)
         return p.type.size is not None and _is_int(value)
     if base == "Tensor":
-        return isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__") or (
+        return overrides.stands_for_tensor(value) or (
             p.numbers_too and isinstance(value, (numbers.Number, np.number, np.bool_))
         )
     if base in ("int", "SymInt"):

@@ -133,6 +133,13 @@ def asks(value) -> bool:
     return modes.subclasses and has_say(type(value))
 
 
+def stands_for_tensor(value) -> bool:
+    """Whether a value goes where tensors go: one, or an object whose class is asked now."""
+    return isinstance(value, TensorBase) or (
+        (modes.subclasses or bool(modes.function_modes)) and hasattr(type(value), "__torch_function__")
+    )
+
+
 def user_mode() -> bool:
     """Whether the innermost mode is one that a user wrote."""
     return bool(modes.function_modes) and overridable_names.is_users(type(modes.function_modes[-1]))
@@ -346,10 +353,13 @@ def overridable(function, nested=True, known=None, parser=None):
             modes.subclasses and any(has_say(v.__class__) for v in relevant)
         ):
             return _op.hooks.python_composite(function, relevant, args, kwargs)
-        if not modes.function_modes and not modes.subclasses and all(
-            isinstance(v, TensorBase) for v in overloaded_args(relevant)
-        ):
-            return function(*args, **kwargs)
+        if not modes.function_modes and not modes.subclasses:  # nor is a class that is no tensor's asked
+            try:
+                return function(*args, **kwargs)
+            except (TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+                if parser is None:
+                    raise
+                return parser.explain(error, function, args, kwargs)
         return handle(public_of(call), relevant, args, kwargs)
 
     return call
@@ -396,7 +406,9 @@ def _scan_any(operands):
 def _override(op, operands, static, form="function"):
     """(scan, None) of operands to be taken as plain tensors, or (None, the result)."""
     scanned = _scan_any(operands)
-    if scanned is not None and not modes.subclasses:
+    if not modes.subclasses and (scanned is not None or not modes.function_modes):
+        if scanned is None:  # what is no tensor, and is not asked now
+            raise TypeError(f"{op.name}(): invalid combination of arguments")
         return _below_overrides(scanned, op, operands, static, form)
     relevant = list(flat_arguments(operands, {}))
     call = called() if overloaded_args(relevant) else None

@@ -67,8 +67,12 @@ def _tensor(data, dtype, device, requires_grad):
             "or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor).",
         )
-        where = data.device if device is None else device
-        return new_leaf(data.detach().clone().to(where, dtype or data.dtype), requires_grad)
+        asked, modes.subclasses = modes.subclasses, False  # no class takes this call over: the copy is a plain tensor
+        try:
+            where = data.device if device is None else device
+            return new_leaf(data.detach().clone().to(where, dtype or data.dtype), requires_grad)
+        finally:
+            modes.subclasses = asked
     if isinstance(data, jax.core.Tracer):
         out = from_array(data)
         return out if dtype is None else out.to(dtype)
