@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from ..call import op as _op
-from ..call.argument_types import type_name
+from ..call.argument_types import stands_for_tensor, type_name
 from ..core import places
 from ..core.public_functions import python_of
 from ..core.schema import Type
@@ -346,7 +346,7 @@ def _element_fits(value, p):
     if base in ("int", "SymInt"):
         return _is_int(value)
     if base == "Tensor":
-        return overrides.stands_for_tensor(value)
+        return stands_for_tensor(value)
     if base in ("float", "Scalar"):
         return _is_number(value)
     return True
@@ -363,7 +363,7 @@ def _fits(value, p):
             return all(_element_fits(v, p) for v in value)
         return p.type.size is not None and _is_int(value)
     if base == "Tensor":
-        return overrides.stands_for_tensor(value) or (
+        return stands_for_tensor(value) or (
             p.numbers_too and isinstance(value, (numbers.Number, np.number, np.bool_))
         )
     if base in ("int", "SymInt"):

@@ -222,7 +222,7 @@ def _fits(value, kind, definition, index):
             return kind.size is not None and _is_int(value)
         if base == "Tensor":
             return isinstance(value, (tuple, list)) and all(
-                v is None and kind.suffixes[0] == "?" or isinstance(v, TensorBase) or overrides.stands_for_tensor(v)
+                v is None and kind.suffixes[0] == "?" or isinstance(v, TensorBase) or mismatch.stands_for_tensor(v)
                 for v in value
             )
         if base == "Scalar":
@@ -231,7 +231,7 @@ def _fits(value, kind, definition, index):
     if base == "Tensor":
         if isinstance(value, TensorBase):
             return True
-        if overrides.stands_for_tensor(value):
+        if mismatch.stands_for_tensor(value):
             return True
         return index in definition.numbers and isinstance(
             value, (int, float, complex, np.number, np.bool_)
@@ -561,7 +561,7 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
             if not isinstance(other, operands):
                 if name == "__rtruediv__" and isinstance(other, np.ndarray):
                     return self.reciprocal() * other
-                if not (overrides.stands_for_tensor(other) and overrides.has_say(type(other))):
+                if not (mismatch.stands_for_tensor(other) and overrides.has_say(type(other))):
                     return NotImplemented
             try:
                 if number_second:
@@ -582,7 +582,7 @@ def binary(op: _op.Op, extra: tuple, static: tuple, reflected: bool, name: str):
                 if other.__class__ not in numbers:
                     if isinstance(other, np.ndarray) and op.name == "eq":
                         return call(op, (self, from_array(other), *extra), static)
-                    if not isinstance(other, operands) and not overrides.stands_for_tensor(other):
+                    if not isinstance(other, operands) and not mismatch.stands_for_tensor(other):
                         return NotImplemented
                 elif no_numbers:
                     return NotImplemented

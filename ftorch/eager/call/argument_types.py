@@ -11,8 +11,15 @@ import numpy as np
 
 from ..._alias import is_own
 from ..core.registry import OpDef
-from ..tensor import TensorBase
+from ..tensor import TensorBase, modes
 from .hooks import hooks
+
+
+def stands_for_tensor(value) -> bool:
+    """Whether a value goes where tensors go: one, or an object whose class is asked now."""
+    return isinstance(value, TensorBase) or (
+        (modes.subclasses or bool(modes.function_modes)) and hasattr(type(value), "__torch_function__")
+    )
 
 
 def public_name(name):

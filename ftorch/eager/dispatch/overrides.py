@@ -23,9 +23,7 @@ from ..core.public_functions import is_function, public_of, python_of
 from ..native.contexts import repeatable
 from ..tensor import DISPATCHING, PLAIN, Tensor, TensorBase, modes
 from . import overridable_names, watched_methods
-from .running_calls import (
-    called,
-)
+from .running_calls import called
 
 # --- the protocol --------------------------------------------------------------------
 
@@ -133,13 +131,6 @@ def asks(value) -> bool:
     return modes.subclasses and has_say(type(value))
 
 
-def stands_for_tensor(value) -> bool:
-    """Whether a value goes where tensors go: one, or an object whose class is asked now."""
-    return isinstance(value, TensorBase) or (
-        (modes.subclasses or bool(modes.function_modes)) and hasattr(type(value), "__torch_function__")
-    )
-
-
 def user_mode() -> bool:
     """Whether the innermost mode is one that a user wrote."""
     return bool(modes.function_modes) and overridable_names.is_users(type(modes.function_modes[-1]))
@@ -151,9 +142,7 @@ def overloaded_args(values) -> list:
     for value in values:
         kind = type(value)
         if has_say(kind) and all(type(f) is not kind for f in found):
-            place = next(
-                (i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found)
-            )
+            place = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
             found.insert(place, value)
     return found
 
@@ -357,9 +346,9 @@ def overridable(function, nested=True, known=None, parser=None):
             try:
                 return function(*args, **kwargs)
             except (TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
-                if parser is None:
-                    raise
-                return parser.explain(error, function, args, kwargs)
+                if parser is not None:
+                    return parser.explain(error, function, args, kwargs)
+                raise
         return handle(public_of(call), relevant, args, kwargs)
 
     return call
@@ -406,12 +395,10 @@ def _scan_any(operands):
 def _override(op, operands, static, form="function"):
     """(scan, None) of operands to be taken as plain tensors, or (None, the result)."""
     scanned = _scan_any(operands)
-    if not modes.subclasses and (scanned is not None or not modes.function_modes):
-        if scanned is None:  # what is no tensor, and is not asked now
-            raise TypeError(f"{op.name}(): invalid combination of arguments")
+    if scanned is not None and not modes.subclasses:
         return _below_overrides(scanned, op, operands, static, form)
     relevant = list(flat_arguments(operands, {}))
-    call = called() if overloaded_args(relevant) else None
+    call = called() if (modes.subclasses or modes.function_modes) and overloaded_args(relevant) else None
     if call is not None:
         function, args, kwargs = call
         return None, handle(function, relevant, args, kwargs)
