@@ -99,6 +99,9 @@ def of_plan(plan, mask, node_class) -> Backward:
     """The derivative of a plan, with respect to the inputs of the mask."""
     mask = tuple([m and is_inexact(g.dtype) for m, g in zip(mask, plan.inputs)])
     definition = plan.op.definition
+    if not any(mask):
+        differentiable = tuple([is_inexact(g.dtype) for g in plan.geometries])
+        return Backward(None, mask, [], differentiable, node_class(node_name(definition, plan), ends=True), plan)
     if definition.name in _NOT_FOR:
         _refuse_arguments(plan, mask)
     if definition.gradient_op is not None and mask == (True,):

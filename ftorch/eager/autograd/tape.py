@@ -74,7 +74,7 @@ class OpNode(Node):
         saved = self.unpack_all()
         if running.needed is not None and len(backward.wanted) > 1 and running.node is self:  # not in another node
             backward, saved = _for_needed(self, backward, saved)
-        if modes.grad and backward.plan.op.name in _CHOOSING:
+        if modes.grad and not special[0] and backward.plan.op.name in _CHOOSING:
             saved = [t.detach() if t._ftorch_requires_grad else t for t in saved]
         operands = (*saved, *self.scalars, *grads)
         seen = hooks.gradient if special[0] else None
@@ -143,6 +143,15 @@ def _passes(backward, scalars):
         return False
     inputs = [plan.inputs[i] for i in backward.wanted]
     return all(g.shape == result.shape and g.dtype is result.dtype for g in inputs)
+
+
+class EndingNode(OpNode):
+    """The node of a call whose operands require grad as views of what does, and have no place in the graph themselves."""
+
+    __slots__ = ()
+
+    def apply(self, grads):
+        return [None] * len(self.edges)
 
 
 class SeveralNode(OpNode):
@@ -223,9 +232,9 @@ def _save_all(backward, tensors, outputs):
 _classes: dict[tuple, type] = {}
 
 
-def node_class(name: str, base: type = OpNode, several=False) -> type:
-    """The node class of a name: ``node_class("AddBackward0")``; of a `SeveralNode`, if so."""
-    base = SeveralNode if several else base
+def node_class(name: str, base: type = OpNode, several=False, ends=False) -> type:
+    """The node class of a name: ``node_class("AddBackward0")``; of a `SeveralNode` or an `EndingNode`, if so."""
+    base = SeveralNode if several else EndingNode if ends else base
     found = _classes.get((name, base))
     if found is None:
         found = _classes[(name, base)] = type(name, (base,), {"__slots__": (), "__module__": "builtins"})

@@ -92,5 +92,5 @@ def test_a_compiled_step_is_the_eager_step(recipe, request):
     if recipe not in IN_PYTHON:
         assert counts[1:] == [(0, 1)] * (STEPS - 1), "a steady loop compiles once"
     elif recipe == "lstm":
-        # One program in each step; when it is compiled depends on whether other sizes came before.
-        assert counts[-1][1] == 1 and sum(compiled for compiled, _ in counts[2:]) <= 1
+        # One program in each step, or none while its size class waits for one: that depends on whether other sizes came before.
+        assert counts[-1][1] <= 1 and sum(compiled for compiled, _ in counts[2:]) <= 1
