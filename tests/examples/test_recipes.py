@@ -20,7 +20,7 @@ TOLERANCE = 1e-4
 # PyTorch's own losses differ by 50 % after 100 steps between one and two threads (and by processors: on an
 # AMD EPYC the CNN's by 2 %). So in double precision. Two networks against each other multiply what differs, too.
 EXACT, EXACT_TOLERANCE = ("cnn", "gan", "resnet"), 1e-9
-WARM_UP = 10
+WARM_UP = 30  # steps; short traces of a size class wait for 20 runs before they are compiled for their sizes
 # Smaller than in the examples, so that compiling and running them is quick.
 SIZES = {
     "cnn": {"width": 8}, "resnet": {"width": 8}, "lstm": {"width": 64}, "gpt": {"depth": 1},
@@ -41,7 +41,7 @@ common = _common()
 
 
 def losses(recipe, library, exact=True):
-    """100 losses from seed 0, and how many programs were compiled after the first ten steps."""
+    """100 losses from seed 0, and how many programs were compiled after the warm-up."""
     library.set_default_dtype(library.float64 if recipe in EXACT and exact else library.float32)
     library.manual_seed(0)
     step, report = common.load(recipe, library.__name__).trainer(**SIZES.get(recipe, {}))
