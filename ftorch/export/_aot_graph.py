@@ -19,7 +19,8 @@ from ..eager.core import forking
 from ..eager.dispatch import autocast
 from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace, executor
-from ..eager.tensor import TensorBase, from_array, modes
+from ..eager.tensor import Tensor, TensorBase, from_array, modes
+from ..eager.tensor_api.conversions import retyped
 from ..fx.graph_module import GraphModule
 from ._archive import _read_tensors, _write_tensors
 from ._deserialize import from_json
@@ -103,14 +104,20 @@ def _is_of_known_ops(module):
 
 def read_graph(reader, record) -> PackagedGraph | None:
     """The graph of a package; None for one that has none."""
-    return PackagedGraph(reader, json.loads(reader.read(record))) if record in reader else None
+    if record not in reader:
+        return None
+    return PackagedGraph(json.loads(reader.read(record)), _read_tensors(reader, "constants", _CONFIG))
 
 
 class PackagedGraph:
-    """A program's graph as a function of a package's constants and inputs, made at the first call."""
+    """A program's graph as a function of a package's constants and inputs, made at the first call.
 
-    def __init__(self, reader, description):
-        self._reader, self._description = reader, description
+    Args:
+        others: {name: tensor} of what only the graph has.
+    """
+
+    def __init__(self, description, others):
+        self._description, self._others = description, others
         self._making = forking.lock()
         self._made: Any = None  # see `_parts`
         self._dtype = description["dtype"]
@@ -126,10 +133,8 @@ class PackagedGraph:
         """(function of the placeholders, what is given to each, signature, checks of sizes), made once."""
         with self._making:
             if self._made is None:
-                data = self._description["program"]
-                others = _read_tensors(self._reader, "constants", _CONFIG)
-                program = from_json(data, {}, {}, None)
-                names = self._description["constants"]
+                program = from_json(self._description["program"], {}, {}, None)
+                names, others = self._description["constants"], self._others
                 given = []
                 for spec in program.graph_signature.input_specs:
                     if spec.kind is InputKind.USER_INPUT:
@@ -137,7 +142,7 @@ class PackagedGraph:
                     else:
                         given.append(names[spec.target] if spec.target in names else others[spec.target].detach())
                 self._made = program.graph_module, given, program.graph_signature, program._checks()
-                self._reader = self._description = None
+                self._description = self._others = None
         return self._made
 
     def check(self, leaves) -> None:
@@ -162,7 +167,7 @@ class PackagedGraph:
         module, given, graph_signature, _ = self._made or self._parts()
         rest = iter(leaves)
         placeholders = [
-            next(rest) if g is None else constants[g] if g.__class__ is str else g for g in given
+            _plain(next(rest)) if g is None else constants[g] if g.__class__ is str else g for g in given
         ]
         by_name = {s.arg.name: t for s, t in zip(graph_signature.input_specs, placeholders)}
         owners = {s.target: s.arg.name for s in graph_signature.input_specs}
@@ -187,13 +192,18 @@ class PackagedGraph:
 @contextmanager
 def _without_autocast():
     on = modes.autocast or ()
-    for device_type in on:
-        autocast.set_enabled(device_type, False)
     try:
+        for device_type in on:
+            autocast.set_enabled(device_type, False)
         yield
     finally:
         for device_type in on:
             autocast.set_enabled(device_type, True)
+
+
+def _plain(value):
+    """A leaf as an executable sees it: no subclass is asked about the calls, and none comes out of them."""
+    return retyped(value, Tensor) if isinstance(value, TensorBase) and value.__class__ is not Tensor else value
 
 
 def _own(value, taken):

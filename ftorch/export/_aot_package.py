@@ -37,7 +37,7 @@ from ._archive import _read_tensors, _write_tensors
 
 FOLDER = "data/aotinductor"
 GRAPH = f"{FOLDER}/model/model.graph.json"
-_VERSION = 1
+_VERSION = 2  # since 2 with the graph, and the executable's bytes apart
 
 
 def write_package(program, package_path=None, metadata=None):
@@ -107,7 +107,7 @@ def read_package(file, device_index=-1):
     """The `AOTICompiledModel` of a package; see `ftorch._inductor.aoti_load_package`.
 
     Raises:
-        RuntimeError: it is no package, or one of a compiled library, which PyTorch writes.
+        RuntimeError: it is no package, one of a later version, or one of a compiled library, which PyTorch writes.
     """
     if isinstance(file, (str, os.PathLike)):
         with open(file, "rb") as opened:
@@ -124,8 +124,11 @@ def read_package(file, device_index=-1):
             "The archive holds no compiled model; torch.export.load reads programs that torch.export.save wrote"
         )
     description = json.loads(reader.read(record))
-    if description["version"] != _VERSION:
-        raise RuntimeError(f"the package has version {description['version']}, this ftorch reads {_VERSION}")
+    if not 1 <= description["version"] <= _VERSION:
+        raise RuntimeError(
+            f"The package has version {description['version']}, this ftorch reads 1 to {_VERSION}. Read it with the release "
+            "that wrote it or a later one, or compile the program here: torch._inductor.aoti_compile_and_package"
+        )
     device = _device.device(description["device"])
     if device.type != "cpu":
         device = _device.device(device.type, max(device_index, 0))

@@ -116,7 +116,8 @@ def compiled_ahead(program, device):
     ]
     signature = Signature([*kept, *given], given, inputs, outputs, flat.seeded)
     payload = {"machine": machine(device), "shapes": [tuple(s.shape) for s in example],
-               "executable": serialize_executable.serialize(executable)}
+               # Bytes within bytes: what other versions of JAX wrote is not read before the machine is compared.
+               "executable": pickle.dumps(serialize_executable.serialize(executable))}
     return signature, tensors, bytes(exported.serialize()), pickle.dumps(payload), one_size
 
 
@@ -173,6 +174,10 @@ class _Use:
     def __init__(self):
         self.calls, self.seconds, self.worth, self.job, self.made = 0, 0.0, 1.0, None, None
 
+    def waits_longer(self):
+        """Its executable went, or could not be made: the next one has to pay for more."""
+        self.seconds, self.worth = 0.0, 2 * self.worth
+
 
 class _Made:
     """A function to be compiled, as `background.Job` asks it, which keeps the executable."""
@@ -223,9 +228,9 @@ class Runner:
         payload = pickle.loads(executable)  # as trusted as a library is: see `aoti_load_package`
         self.example = tuple(payload["shapes"])
         if payload["machine"] == machine(device):
-            where = _device.to_jax(device)
+            where, made = _device.to_jax(device), payload["executable"]
             self._ahead = serialize_executable.deserialize_and_load(
-                *payload["executable"], backend=where.client, execution_devices=[where]
+                *(pickle.loads(made) if isinstance(made, bytes) else made), backend=where.client, execution_devices=[where]
             )
 
     @property
@@ -262,7 +267,7 @@ class Runner:
                 return None
             made, use.job, use.made = use.made, None, None  # the job is noted after what it makes
             if made.executable is None:  # it could not be compiled, or not there
-                use.seconds, use.worth = 0.0, 2 * use.worth
+                use.waits_longer()
                 return None
             self._seconds = made.seconds
             return self._keep(key, made.executable)
@@ -297,8 +302,7 @@ class Runner:
         self.functions.move_to_end(key)
         if len(self.functions) > _MOST_EXECUTABLES:
             gone, _ = self.functions.popitem(last=False)
-            use = self._use(gone)
-            use.seconds, use.worth = 0.0, 2 * use.worth
+            self._use(gone).waits_longer()
         return function
 
     def _use(self, key):
@@ -343,11 +347,17 @@ class Runner:
                     return
                 use.made = made = _Made(self._function())
         if beside:
-            use.job = _compile_beside(made, operands())
-            if use.job is None:
-                use.made = None
-        else:
+            try:
+                use.job = _compile_beside(made, operands())
+            finally:
+                if use.job is None:  # too many wait, or it was interrupted
+                    use.made = None
+            return
+        try:
             self.exact(*operands(), key)
+        except Exception:  # the size runs on by the graph, as one does that could not be compiled beside
+            with self._keeping:
+                use.waits_longer()
 
     def _program(self):
         if self._exported is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -163,21 +164,48 @@ def test_random_numbers_follow_the_seed():
     assert set(first[0]) == {0.0, 2.0}
 
 
-def test_a_package_for_another_machine_is_compiled_there(tmp_path):
-    mine, theirs = _pair()
-    path = tmp_path / "model.pt2"
-    with zipfile.ZipFile(io.BytesIO(_package(mine).getvalue())) as old, zipfile.ZipFile(path, "w") as new:
+def _changed(package, path, changes):
+    """A package with other records: {end of the name: function of the bytes, None to leave it out}."""
+    with zipfile.ZipFile(package) as old, zipfile.ZipFile(path, "w") as new:
         for info in old.infolist():
-            data = old.read(info)
-            if info.filename.endswith("model.xla"):
-                import pickle
+            change = next((c for end, c in changes.items() if info.filename.endswith(end)), lambda data: data)
+            if change is not None:
+                new.writestr(info.filename, change(old.read(info)))
+    return path
 
-                data = pickle.dumps({**pickle.loads(data), "machine": "another"})
-            new.writestr(info.filename, data)
-    model = ft._inductor.aoti_load_package(path)
+
+def _executable(**values):
+    return lambda data: pickle.dumps({**pickle.loads(data), **values})
+
+
+@pytest.mark.parametrize("executable", [{}, {"executable": b"which this version of JAX cannot read"}])
+def test_a_package_for_another_machine_is_compiled_there(tmp_path, executable):
+    mine, theirs = _pair()
+    changes = {"model.xla": _executable(machine="another", **executable)}
+    model = ft._inductor.aoti_load_package(_changed(_package(mine), tmp_path / "model.pt2", changes))
     assert not model._runner.is_ahead
     x = np.ones((2, 4), np.float32)
     np.testing.assert_allclose(_call(ft, model, x)[0], _call(pt, theirs, x)[0], rtol=1e-5)
+
+
+def test_earlier_packages_are_read_and_later_ones_refused(tmp_path):
+    def described(*absent, **values):
+        return lambda data: json.dumps({k: v for k, v in {**json.loads(data), **values}.items() if k not in absent}).encode()
+
+    def with_trees(data):
+        payload = pickle.loads(data)
+        return pickle.dumps({**payload, "executable": pickle.loads(payload["executable"])})
+
+    mine, theirs = _pair()
+    changes = {"model.json": described("ranges", "one_size", version=1), "model.xla": with_trees, "graph.json": None}
+    model = ft._inductor.aoti_load_package(_changed(_package(mine), tmp_path / "first.pt2", changes))
+    assert model._runner.is_ahead
+    for rows in (2, 3):
+        x = np.ones((rows, 4), np.float32)
+        np.testing.assert_allclose(_call(ft, model, x)[0], _call(pt, theirs, x)[0], rtol=1e-5)
+    later = _changed(_package(mine), tmp_path / "later.pt2", {"model.json": described(version=99)})
+    with pytest.raises(RuntimeError, match="version 99.* or compile the program here"):
+        ft._inductor.aoti_load_package(later)
 
 
 _OTHER_PROCESS = """
@@ -290,12 +318,7 @@ def test_threads_compile_a_size_once(tmp_path, monkeypatch):
 
 def _without_graph(path):
     """The path of a package as earlier versions wrote it, and of what has operators of one's own."""
-    made = f"{path}.old"
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w") as new:
-        for info in old.infolist():
-            if not info.filename.endswith("graph.json"):
-                new.writestr(info.filename, old.read(info))
-    return made
+    return _changed(path, f"{path}.old", {"graph.json": None})
 
 
 def test_a_forked_process_runs_packages_or_is_told_to_load_them_itself(tmp_path):

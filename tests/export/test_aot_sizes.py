@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import io
+import weakref
+
 import numpy as np
 import pytest
 import torch as pt
@@ -90,8 +94,9 @@ def test_sizes_that_come_often_get_executables_of_which_few_are_kept(tmp_path, m
     assert package(ft.zeros(3, 4)).shape == (3, 2) and runner.is_ahead  # the package's own stays
 
 
-def test_what_cannot_be_compiled_beside_runs_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(background, "ENABLED", True)
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_cannot_be_compiled_runs_on(tmp_path, monkeypatch, beside):
+    monkeypatch.setattr(background, "ENABLED", beside)
 
     def fails(self, *operands):
         raise RuntimeError("no")
@@ -103,6 +108,65 @@ def test_what_cannot_be_compiled_beside_runs_on(tmp_path, monkeypatch):
         assert package(ft.ones(5, 4)).shape == (5, 2)
         background.wait(60)
     assert package._runner._uses[((5, 4),)].worth > 1 and not package._runner.functions
+
+
+def test_a_compilation_that_was_interrupted_before_it_began_is_begun_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(background, "ENABLED", True)
+    package = _package(ft.nn.Linear(4, 2), (ft.ones(3, 4),), ({0: ft.export.Dim("n", max=90)},), tmp_path)
+    package._runner._seconds = 1e-9
+    plain, interrupts = _aot_program._compile_beside, [KeyboardInterrupt]
+
+    def begin(*given):
+        if interrupts:
+            raise interrupts.pop()
+        return plain(*given)
+
+    monkeypatch.setattr(_aot_program, "_compile_beside", begin)
+    x = ft.ones(5, 4)
+    package(x)
+    with pytest.raises(KeyboardInterrupt):
+        package(x)
+    for _ in range(2):
+        package(x)
+        background.wait(60)
+    assert list(package._runner.functions) == [((5, 4),)]
+
+
+def test_subclasses_see_nothing_of_a_package_and_do_not_come_out_of_it(tmp_path):
+    class Both(ft.nn.Module):
+        def forward(self, x):
+            x.mul_(2)
+            return x + 1, x
+
+    class Seen(ft.Tensor):
+        calls: list[str] = []
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            cls.calls.append(getattr(function, "__name__", ""))
+            return super().__torch_function__(function, types, args, kwargs)
+
+    package = _package(Both(), (ft.ones(3, 4),), ({0: ft.export.Dim("n", max=90)},), tmp_path)
+    for rows in (3, 5):
+        x = ft.ones(rows, 4)
+        results = package(x.as_subclass(Seen))
+        assert [type(t) for t in results] == [ft.Tensor] * 2 and x.tolist() == results[1].tolist() == [[2.0] * 4] * rows
+        results = package(ft.nn.Parameter(ft.ones(rows, 4), requires_grad=False))
+        assert [type(t) for t in results] == [ft.Tensor] * 2
+    assert not any("add" in name for name in Seen.calls)
+
+
+def test_a_loaded_package_does_not_hold_its_file():
+    class File(io.BytesIO):
+        pass
+
+    file = File()
+    program = ft.export.export(ft.nn.Linear(4, 2), (ft.ones(3, 4),), dynamic_shapes=({0: ft.export.Dim("n", max=90)},))
+    ft._inductor.aoti_compile_and_package(program, package_path=file)
+    package, held = ft._inductor.aoti_load_package(file), weakref.ref(file)
+    del file
+    gc.collect()
+    assert held() is None and package(ft.ones(5, 4)).shape == (5, 2)
 
 
 def test_results_have_memory_of_their_own(tmp_path):
