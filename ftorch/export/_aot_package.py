@@ -213,18 +213,26 @@ class AOTICompiledModel:
 
     def _by_graph(self, leaves, inputs, key):
         start = time.perf_counter()
+        is_of_graph = self._has_nothing(key)
         if not self._runner.is_known(key):
-            self._check_sizes(leaves, inputs)
+            self._check_sizes(leaves, inputs, is_of_graph)
         users = self._graph(self._constants, leaves, self._signature)
         if not self._runner.is_forked():
-            is_compiled = not self._signature.seeded and (not self._runner.is_of_one_size or key == self._runner.example)
-            operands = (lambda: self._operands(inputs)) if is_compiled else None
+            is_of_graph |= self._runner.is_of_one_size and key != self._runner.example
+            operands = None if self._signature.seeded or is_of_graph else lambda: self._operands(inputs)
             self._runner.ran(key, time.perf_counter() - start, operands)
         return users
 
-    def _check_sizes(self, leaves, inputs):
+    def _has_nothing(self, key):
+        """Whether a size that varies is 0, for which the StableHLO is not: JAX's symbols stand for sizes of one and more."""
+        if not any(0 in shape for shape in key):
+            return False
+        sizes = [spec["sizes"] for _, spec in self._inputs if "sizes" in spec]
+        return any(not n and name in self._ranges for shape, names in zip(key, sizes) for n, name in zip(shape, names))
+
+    def _check_sizes(self, leaves, inputs, is_of_graph):
         with _sizes_named():
-            if self._runner.is_of_one_size:
+            if is_of_graph or self._runner.is_of_one_size:
                 return self._graph.check(leaves)
             structs = [jax.ShapeDtypeStruct(tuple(t.shape), t.dtype.numpy) for t in inputs]
             seed = [jax.ShapeDtypeStruct((), np.uint32)] * self._signature.seeded

@@ -16,7 +16,10 @@ from ftorch.export import _aot_graph, _aot_program
 
 
 def _package(model, args, shapes, tmp_path, name="p"):
-    program = ft.export.export(model, args, dynamic_shapes=shapes)
+    return _packaged(ft.export.export(model, args, dynamic_shapes=shapes), tmp_path, name)
+
+
+def _packaged(program, tmp_path, name="p"):
     path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / f"{name}.pt2"))
     return ft._inductor.aoti_load_package(path)
 
@@ -332,6 +335,31 @@ def test_programs_without_stablehlo_for_all_sizes(tmp_path, monkeypatch):
         assert package(ft.rand(5, 4, dtype=ft.float32), ft.zeros(5, dtype=ft.int64))[0].dtype is ft.float32
     finally:
         ft.set_default_dtype(before)
+
+
+def test_sizes_of_nothing(tmp_path, monkeypatch):
+    def build(torch):
+        class Parts(torch.nn.Module):
+            def forward(self, x):
+                y = torch.cat([x, x[:, :2]], 1)
+                return x.sum(0), y.softmax(-1), y.transpose(0, 1) @ x, x.relu().sum()
+
+        return Parts()
+
+    def exported(torch, symbol):
+        return torch.export.export(build(torch), (torch.ones(6, 4),), dynamic_shapes=({0: symbol(torch.export.Dim)},))
+
+    monkeypatch.setattr(background, "ENABLED", False)
+    package = _packaged(exported(ft, lambda Dim: Dim("n", max=90)), tmp_path)
+    theirs = exported(pt, lambda Dim: Dim("n", max=90)).module()
+    for _ in range(3):
+        package._runner._seconds = 1e-9  # there is nothing to compile, however often they come
+        for found, expected in zip(package(ft.ones(0, 4)), theirs(pt.ones(0, 4)), strict=True):
+            assert found.shape == expected.shape and found.tolist() == expected.tolist()
+    assert not package._runner.functions
+    package = _packaged(exported(ft, lambda Dim: 2 * Dim("n", min=1, max=30)), tmp_path)
+    with pytest.raises(RuntimeError, match="not for inputs of these sizes"):
+        package(ft.ones(0, 4))
 
 
 def test_numbers_of_elements_that_vary(tmp_path):
