@@ -21,7 +21,7 @@ def hooks(r):
     return "\n".join(lines)
 
 
-_FUNCTIONS = '''class Cubed(torch.autograd.Function):
+_FUNCTIONS = '''class Saving(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a):
         ctx.save_for_backward(a)
@@ -48,7 +48,7 @@ class Seen(torch.autograd.Function):
 _VIEWS = ("{t}[:2]", "{t}.view(-1)", "{t}.detach()", "{t}.data", "{t}.view(2, -1)", "{t}.unsqueeze(0)", "{t}.expand_as({t})",
           "{t}.split(1)[0]", "{t}.unbind()[0]", "{t}.chunk(2)[0]", "torch.nn.Parameter({t})", "Seen.apply({t})")
 _RESULTS = ("{t} * 2", "{t}.exp() * 0.1", "{t} * {u}", "{t} + {u}", "{t} * {t}.detach()", "{t}.sum() * {u}", "{t} ** 2",
-            "Cubed.apply({t})", "torch.arange(1.0, 5.0).requires_grad_()", "torch.arange(1.0, 5.0)")
+            "Saving.apply({t})", "torch.arange(1.0, 5.0).requires_grad_()", "torch.arange(1.0, 5.0)")
 _WRITES = ("{t}.mul_(2)", "{t}.add_({u})", "{t}.copy_({u})", "{t}.zero_()", "{t}[0] = 3.0", "{t}[0] = {u}.sum()", "{t}.mul_({u})",
            "{t}.data.add_(1)", "{t}.detach().mul_(2)", "Tripled.apply({t})")
 _OTHERS = ("{t}.requires_grad_()", "{t}.requires_grad_(False)", "{t}.detach_()", "{t}.retain_grad()", "{t}.grad = None",
