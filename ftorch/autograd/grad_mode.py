@@ -7,9 +7,9 @@ import inspect
 import threading
 import warnings
 
-from ..eager.autograd.mode_contexts import InferenceMode
+from ..eager.autograd.mode_contexts import InferenceMode, UncountedWrites
 from ..eager.native.contexts import repeatable
-from ..eager.tensor import counter_of, modes
+from ..eager.tensor import modes
 
 
 def _set_grad_enabled(mode: bool) -> None:
@@ -277,20 +277,11 @@ class _force_original_view_tracking(_Setting):  # noqa: N801
         return type(self)(self.mode)
 
 
-class _unsafe_preserve_version_counter(DecoratorContextManager):  # noqa: N801
+class _unsafe_preserve_version_counter(UncountedWrites, DecoratorContextManager):  # noqa: N801
     """Writes inside a block are not counted: backward will not know of them."""
 
     def __init__(self, tensors):
-        self.tensors = (tensors,) if hasattr(tensors, "_ftorch_storage") else tuple(tensors)
-        self.versions = tuple(counter_of(t).version for t in self.tensors)
-
-    def __enter__(self):
-        pass
-
-    @repeatable
-    def __exit__(self, *_):
-        for t, version in zip(self.tensors, self.versions):
-            counter_of(t).version = version
+        super().__init__((tensors,) if hasattr(tensors, "_ftorch_storage") else tensors)
 
 
 class set_multithreading_enabled(_Setting):

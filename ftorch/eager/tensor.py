@@ -169,7 +169,7 @@ def extras(t: TensorBase) -> Extras:
 # memory (``x.data = y``, ``x.set_(y)``) goes on with its own.
 
 # Counters of tensors that were given a storage, for writers that know the storage only.
-_besides: weakref.WeakKeyDictionary[Storage, weakref.WeakSet[VersionCounter]] = weakref.WeakKeyDictionary()
+_besides: weakref.WeakKeyDictionary[Storage, tuple[weakref.ref[VersionCounter], ...]] = weakref.WeakKeyDictionary()
 
 
 def counter_of(t) -> Any:
@@ -195,8 +195,13 @@ def count_for_all(storage: Storage) -> None:
     """Counts a write to a storage for every tensor in it, but those from ``.data``."""
     storage.version += 1
     if _besides:
-        for counter in _besides.get(storage, ()):
-            counter.version += 1
+        for reference in _besides.get(storage, ()):
+            if (counter := reference()) is not None:
+                counter.version += 1
+
+
+def _others(storage, counter):
+    return tuple([r for r in _besides.get(storage, ()) if r() is not None and r() is not counter])
 
 
 def replace_memory(t, storage: Storage, g: Geometry, offset: int) -> None:
@@ -207,8 +212,8 @@ def replace_memory(t, storage: Storage, g: Geometry, offset: int) -> None:
         if counter is old:
             counter = extras(t).counter = VersionCounter(old.version)
         elif old in _besides:
-            _besides[old].discard(counter)
-        _besides.setdefault(storage, weakref.WeakSet()).add(counter)
+            _besides[old] = _others(old, counter)
+        _besides[storage] = (*_others(storage, counter), weakref.ref(counter))
     t._ftorch_storage, t._ftorch_geometry, t._ftorch_offset = storage, g, offset
 
 

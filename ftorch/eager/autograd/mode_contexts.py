@@ -1,11 +1,11 @@
-"""Grad modes that transforms set while they run: inference mode, and no hooks on saved tensors."""
+"""Grad modes that transforms set while they run: inference mode, no hooks on saved tensors, and writes that nobody counts."""
 
 from __future__ import annotations
 
 from ..memory.storage import INFERENCE
 from ..native.contexts import repeatable
 from ..runtime.trace import set_birth
-from ..tensor import modes
+from ..tensor import counter_of, modes
 
 
 class InferenceMode:
@@ -33,6 +33,22 @@ class InferenceMode:
     def _set(inference):
         modes.inference = inference
         set_birth(INFERENCE if inference else 0)
+
+
+class UncountedWrites:
+    """See `ftorch.autograd._unsafe_preserve_version_counter`, which decorates functions, too."""
+
+    def __init__(self, tensors):
+        counters = [counter_of(t) for t in tensors]
+        self.versions = [(counter, counter.version) for counter in counters]
+
+    def __enter__(self):
+        pass
+
+    @repeatable
+    def __exit__(self, *_):
+        for counter, version in self.versions:
+            counter.version = version
 
 
 class DisabledSavedTensorsHooks:

@@ -60,10 +60,11 @@ class Node:
         sequence: when it was made; later nodes run earlier in backward.
         pre_hooks: {output number: hooks on that tensor}, ``node_pre_hooks``/``post_hooks`` on nodes.
         trace: where it was made (`made_at`), if anomalies are looked for.
+        _ftorch_detached: the outputs that ``detach_`` took out of the graph; not there before the first.
     """
 
     __slots__ = (
-        "edges", "sequence", "tensor_hooks", "node_pre_hooks", "post_hooks", "_metadata", "trace",
+        "edges", "sequence", "tensor_hooks", "node_pre_hooks", "post_hooks", "_metadata", "trace", "_ftorch_detached",
         "__weakref__",
     )
     edges: tuple

@@ -19,14 +19,14 @@ from ..memory.storage import Storage, newest_level, on_look
 from ..runtime import executor, host_tier, inplace_writes, short_traces, value_checks
 from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, VersionCounter, modes
-from . import derivatives, nodes, saved_tensors, tape
+from . import derivatives, nodes, tape
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
     (_op.Op, "plans inplace_plans alternative exclusive"),
     (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars writes"),
     (derivatives.Backward, "op mask wanted saved differentiable node_class first"),
-    (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars"),
+    (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars _ftorch_detached"),
     (
         Tensor,
         "_ftorch_storage _ftorch_geometry _ftorch_offset _ftorch_requires_grad _grad_fn _ftorch_output_nr _grad _base "
@@ -54,8 +54,7 @@ def configure() -> None:
          tape.OpNode, nodes.AccumulateGrad, derivatives.Backward, Run),
         (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
          nodes._sequence, nodes.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
-         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors(),
-         saved_tensors.detached.data),
+         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, _device.forked, *ignoring_errors()),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
          _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),

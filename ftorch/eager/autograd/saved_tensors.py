@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 from ..tensor import TensorBase, counter_of, extras, modes, wrap, wrap_view
 from .view_nodes import AliasNode
-
-detached: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
-"""The outputs of nodes that ``detach_`` took out of the graph."""
 
 
 class SavedByHook:
@@ -104,7 +100,7 @@ def unpack(saved, node, edge, in_graph=False):
     Raises:
         RuntimeError: if it was written to since, or taken out of the graph by ``detach_``.
     """
-    if detached and edge is not None and edge[0] is not node and edge[1] in detached.get(edge[0], ()):
+    if edge is not None and edge[0] is not node and edge[1] in getattr(edge[0], "_ftorch_detached", ()):
         raise RuntimeError(
             "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
             "use out-of-place `.detach()` instead"

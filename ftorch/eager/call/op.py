@@ -366,7 +366,8 @@ def _call_inplace(op: Op, operands, static=()):
         remember(op.inplace_plans, key, plan)
     if plan.checks:
         value_checks.check_values(plan, operands, tensors, read)
-    check_writable(target)
+    if target._ftorch_storage.version < 0:
+        check_writable(target)
     if modes.differentiating:
         check_captured(target, op.definition.full_name)
     if definition.expanded and not (grad and recorded) and has_overlap(target):

@@ -5,23 +5,21 @@ The trace makes one program of what these are made of. ``state_steps`` count the
 
 from __future__ import annotations
 
+from ..autograd.mode_contexts import UncountedWrites
 from ..core.composite import composite
 from ..native.contexts import contextmanager
-from ..tensor import counter_of, modes
+from ..tensor import modes
 
 
 @contextmanager
 def _outside_of_graphs(*lists):
     """PyTorch's kernels stand below autograd: leaves that require grad are written to, and no version counts it."""
-    counters = [counter_of(t) for tensors in lists for t in tensors]
-    versions = [counter.version for counter in counters]
     with_grad, modes.grad = modes.grad, False
     try:
-        yield
+        with UncountedWrites([t for tensors in lists for t in tensors]):
+            yield
     finally:
         modes.grad = with_grad
-        for counter, version in zip(counters, versions):
-            counter.version = version
 
 
 def _is_skipped(found_inf) -> bool:

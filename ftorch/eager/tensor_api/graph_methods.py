@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from ..autograd import backward as _backward
-from ..autograd.saved_tensors import detached
 from ..autograd.tape import RETAINED, grad_fn_of
 from ..bindings import declared
 from ..call import op as _op
@@ -234,7 +233,7 @@ def detach_(self):
                            "cannot be called on these gradients. To fix this error, please refer to "
                            "the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
     if self._grad_fn is not None:
-        detached.setdefault(self._grad_fn, set()).add(self._ftorch_output_nr)
+        self._grad_fn._ftorch_detached = {*getattr(self._grad_fn, "_ftorch_detached", ()), self._ftorch_output_nr}
     self._grad_fn, self._ftorch_requires_grad, self._ftorch_output_nr = None, False, 0
     return self
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 
+from ...autograd.mode_contexts import UncountedWrites
 from ...call.op import hooks
 from ...core import api as torch
 from ...core import dtype as dtypes
 from ...core.composite import composite
 from ...core.user_warnings import warn_user
-from ...tensor import counter_of, modes
+from ...tensor import modes
 
 
 def _front_end(name):
@@ -255,10 +256,8 @@ def _track_uncounted(running, new):
     """`_track` for batch normalization, whose schema does not say that it writes: backward of calls in evaluation mode goes on
     with what the statistics are then."""
     if running is not None:
-        counter = counter_of(running)
-        before = counter.version
-        _track(running, new)
-        counter.version = before
+        with UncountedWrites([running]):
+            _track(running, new)
 
 
 @composite(public="nn.functional")

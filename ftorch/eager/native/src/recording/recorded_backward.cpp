@@ -58,11 +58,11 @@ bool has_any(PyObject* node, Slot slot) {
 // A saved tensor as `unpack` gives it where no graph is made; null without an error: Python has to.
 PyObject* unpacked(PyObject* saved, PyObject* edge) {
   if (!PyTuple_CheckExact(saved)) return nullptr;
-  const bool has_edge = edge && edge != Py_None;
-  if (has_edge && PyDict_GET_SIZE(known.detached)) return nullptr;
   PyObject *storage = PyTuple_GET_ITEM(saved, 0), *geometry = PyTuple_GET_ITEM(saved, 1), *variable = nullptr;
-  if (has_edge && Py_TYPE(PyTuple_GET_ITEM(edge, 0)) == known.accumulate)
-    variable = at(PyTuple_GET_ITEM(edge, 0), ACCUMULATE_VARIABLE);
+  PyObject* from = edge && edge != Py_None ? PyTuple_GET_ITEM(edge, 0) : nullptr;
+  if (from && (!PyType_IsSubtype(Py_TYPE(from), known.any_node) || at(from, NODE_DETACHED))) return nullptr;
+  if (from && Py_TYPE(from) == known.accumulate)
+    variable = at(from, ACCUMULATE_VARIABLE);
   else if (PyTuple_GET_SIZE(saved) != 4)
     return nullptr;
   PyObject *now = variable ? version_of(variable) : at(storage, STORAGE_VERSION), *version = PyTuple_GET_ITEM(saved, 3);

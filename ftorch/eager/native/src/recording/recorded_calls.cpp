@@ -381,11 +381,11 @@ PyObject* configure(PyObject*, PyObject* arguments) {
                         reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward),
                         reinterpret_cast<PyObject**>(&known.run)};
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOO)(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOO)(OOOOOOOOOOOOOOOOO)(OOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
                         types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], types[10], &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
-                        &known.short_traces, &known.forked, &known.errors, &known.ignored, &known.detached,
+                        &known.short_traces, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
                         &known.op_named, &known.write_of, &known.part_of, &known.own, &known.executor, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;

@@ -13,7 +13,7 @@ enum Slot {
   PLAN_WRITES,
   BACKWARD_OP, BACKWARD_MASK, BACKWARD_WANTED, BACKWARD_SAVED, BACKWARD_DIFFERENTIABLE, BACKWARD_NODE_CLASS, BACKWARD_FIRST,
   NODE_EDGES, NODE_SEQUENCE, NODE_TENSOR_HOOKS, NODE_PRE_HOOKS, NODE_POST_HOOKS, NODE_METADATA, NODE_TRACE,
-  NODE_BACKWARD, NODE_SAVED, NODE_SCALARS,
+  NODE_BACKWARD, NODE_SAVED, NODE_SCALARS, NODE_DETACHED,
   TENSOR_STORAGE, TENSOR_GEOMETRY, TENSOR_OFFSET, TENSOR_REQUIRES_GRAD, TENSOR_GRAD_FN, TENSOR_OUTPUT_NR, TENSOR_GRAD,
   TENSOR_BASE, TENSOR_ATTR_VERSION, TENSOR_META,
   STORAGE_ARRAY, STORAGE_TRACE, STORAGE_SLOT, STORAGE_ROOT, STORAGE_VERSION, STORAGE_HOST, STORAGE_ERROR,
@@ -39,7 +39,6 @@ struct Known {
   PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of, *own;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
   PyObject *short_traces, *forked, *errors, *ignored;  // functions of traces; NumPy's variable for errors and its value without
-  PyObject* detached;  // the dictionary of nodes whose outputs `detach_` took out of the graph
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
