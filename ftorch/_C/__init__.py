@@ -112,7 +112,7 @@ def _will_engine_execute_node(node) -> bool:
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     if backward.running() is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
-    if node.is_accumulate and backward.catches(node):
+    if node._ftorch_is_accumulate and backward.catches(node):
         raise RuntimeError("A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). "
                            "This is currently not supported.")
     return backward.will_run(node)

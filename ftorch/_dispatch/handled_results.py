@@ -95,7 +95,7 @@ def recorded_inplace(op, operands, static, tensors, compute, by_users=False):
         backward = derivatives.of_plan(plan, mask, tape.node_class)
         scalars = [o for o in operands if type(o) in (bool, int, float, complex)]
         node = backward.node_class(backward, scalars)
-        node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+        node._ftorch_edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
         with no_grad():
             saved = [
                 None if i < 0 else _save(target.clone() if tensors[i] is target else tensors[i])
@@ -123,7 +123,7 @@ def recorded_view(definition, x, static, result):
         node = tape.node_class(derivatives.node_name(definition), ViewNode)(
             definition, static, x._ftorch_geometry
         )
-        node.edges = (tape.edge_of(x),)
+        node._ftorch_edges = (tape.edge_of(x),)
         result._grad_fn, result._ftorch_output_nr, result._ftorch_requires_grad = node, 0, True
 
 

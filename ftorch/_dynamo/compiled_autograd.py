@@ -82,12 +82,12 @@ def _packed(unpack, value):
 def call_backward(backward_c_function, saved_tensors, *args):
     """Runs the backward of a custom function, with the tensors that it saved."""
     if all(g is None for g in args):
-        return [None] * len(backward_c_function.edges)
-    outer, backward_c_function.given = backward_c_function.given, tuple(saved_tensors)
+        return [None] * len(backward_c_function._ftorch_edges)
+    outer, backward_c_function._ftorch_given = backward_c_function._ftorch_given, tuple(saved_tensors)
     try:
         return backward_c_function.apply(list(args))
     finally:
-        backward_c_function.given = outer
+        backward_c_function._ftorch_given = outer
 
 
 def call_accumulate_grad(variable, grad, has_post_hooks):
@@ -215,7 +215,7 @@ class _Walk:
         for (node, nr), grad in roots:
             self._arrive(buffers.setdefault(node, {}), nr, self.tensor(grad))
         order = itertools.count()
-        heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
+        heap = [(-node._ftorch_sequence, next(order), node) for node in start if node not in counts]
         heapq.heapify(heap)
         while heap:
             node = heapq.heappop(heap)[2]
@@ -228,11 +228,11 @@ class _Walk:
                 if captures is not None and node in by_node:
                     for edge in by_node[node]:
                         captures[edge] = grads[edge[1]] if edge[1] < len(grads) else None
-                    runs = not node.is_accumulate and any(e is not None and e[0] in needed for e in node.edges)
+                    runs = not node._ftorch_is_accumulate and any(e is not None and e[0] in needed for e in node._ftorch_edges)
                 if runs:
                     outputs = self._node(node, grads)
                     self.nodes.append(node)
-            for i, edge in enumerate(node.edges):
+            for i, edge in enumerate(node._ftorch_edges):
                 if edge is None:
                     continue
                 target, nr = edge
@@ -240,7 +240,7 @@ class _Walk:
                     self._arrive(buffers.setdefault(target, {}), nr, outputs[i])
                 counts[target] -= 1
                 if not counts[target]:
-                    heapq.heappush(heap, (-target.sequence, next(order), target))
+                    heapq.heappush(heap, (-target._ftorch_sequence, next(order), target))
         self.result = None if captures is None else tuple(captures[edge] for edge in inputs)
 
     def _arrive(self, buffer, nr, value):
@@ -248,7 +248,7 @@ class _Walk:
         buffer[nr] = value if held is None else held if value is None else self.do(_add, held, value)
 
     def _tensor_hooks(self, node, grads):
-        for nr, registered in list((node.tensor_hooks or {}).items()):
+        for nr, registered in list((node._ftorch_tensor_hooks or {}).items()):
             if nr >= len(grads) or grads[nr] is None:
                 continue
             keep = registered.get(tape.RETAINED)
@@ -259,18 +259,18 @@ class _Walk:
                 grads[nr] = self.hook(keep, grads[nr], kind="retain_grad_hook")
 
     def _node(self, node, grads):
-        for hook in list((node.node_pre_hooks or {}).values()):
+        for hook in list((node._ftorch_node_pre_hooks or {}).values()):
             given = self.hook(hook, tuple(grads), kind="pre_hook")
             grads = [(*given, i) for i in range(len(grads))]
-        if node.is_accumulate:
+        if node._ftorch_is_accumulate:
             self._accumulate(node, grads[0])
             given = None
         elif isinstance(node, BackwardCFunction):
             given = self._custom(node, grads)
         else:
             given = self._operation(node, grads)
-        outputs = [None if e is None else (*given, i) for i, e in enumerate(node.edges)]
-        if node.post_hooks:
+        outputs = [None if e is None else (*given, i) for i, e in enumerate(node._ftorch_edges)]
+        if node._ftorch_post_hooks:
             outputs = self._post_hooks(node, outputs, grads)
         return outputs
 
@@ -284,39 +284,39 @@ class _Walk:
             self.hook(hook, leaf, kind="post_acc_grad_hook")
 
     def _custom(self, node, grads):
-        if node._saved is None:
+        if node._ftorch_saved is None:
             raise RuntimeError(nodes.FREED)
         saved = tuple(
-            self.saved(kept, node, (node, edge) if isinstance(edge, int) else edge, True) for kept, edge in node._saved
+            self.saved(kept, node, (node, edge) if isinstance(edge, int) else edge, True) for kept, edge in node._ftorch_saved
         )
         self.kinds.append(type(node))
-        grads += [None] * (len(node.output_geometries) - len(grads))
+        grads += [None] * (len(node._ftorch_output_geometries) - len(grads))
         return self.do(call_backward, self._element("hooks", node), saved, *grads)
 
     def _operation(self, node, grads):
         target = getattr(ops, node.name().rpartition("::")[2])
-        needs = tuple(e is not None for e in node.edges)
+        needs = tuple(e is not None for e in node._ftorch_edges)
         if not isinstance(node, tape.OpNode):
             return self.do(target, tuple(grads), needs, (), (), self._element("hooks", node))
         backward = node.backward
         if node.saved is None:
             raise RuntimeError(nodes.FREED)
         wanted = set(backward.wanted)
-        needs = tuple(i in wanted for i in range(len(node.edges)))
+        needs = tuple(i in wanted for i in range(len(node._ftorch_edges)))
         saved: list = [None] * len(node.saved)
         order = range(len(saved))
         if any(kept.__class__ is saved_tensors.SavedByHook for kept in node.saved):
             order = tape.order_of_hooks(backward)
         for k in order:
             i = backward.saved[k]
-            saved[k] = self.saved(node.saved[k], node, node.edges[i] if i >= 0 else (node, -1 - i))
+            saved[k] = self.saved(node.saved[k], node, node._ftorch_edges[i] if i >= 0 else (node, -1 - i))
         self.kinds.append(_settings(backward.plan))
         scalars = tuple(self._element("scalars", s) for s in node.scalars)
         return self.do(target, tuple(grads), needs, tuple(saved), scalars, self._element("hooks", backward))
 
     def _post_hooks(self, node, outputs, grads):
-        places = list(node.shown_edges())
-        for hook in list(node.post_hooks.values()):
+        places = list(node._ftorch_shown_edges())
+        for hook in list(node._ftorch_post_hooks.values()):
             shown = tuple(None if i is None else outputs[i] for i in places)
             given = self.hook(functools.partial(_post_hook, hook), shown, tuple(grads), kind="post_hook")
             for k, i in enumerate(places):
@@ -421,7 +421,7 @@ class AutogradCompilerInstance:
             in_compiled_autograd_region = outer
         if not retain_graph:
             for node in walk.nodes:
-                node.release()
+                node._ftorch_release()
         return None if walk.result is None else list(found)
 
 

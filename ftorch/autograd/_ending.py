@@ -20,13 +20,13 @@ class _Ending(_Node):
     def apply(self, grads):
         if self.message is not None:
             raise RuntimeError(self.message)
-        return [None] * len(self.edges)
+        return [None] * len(self._ftorch_edges)
 
 
 def _through(name, message, tensors):
     node = _tape.node_class(name, _Ending)()
     node.message = message
-    node.edges = tuple(_tape.edge_of(t) if t.requires_grad else None for t in tensors)
+    node._ftorch_edges = tuple(_tape.edge_of(t) if t.requires_grad else None for t in tensors)
     outputs = []
     for nr, t in enumerate(tensors):
         out = t.detach()

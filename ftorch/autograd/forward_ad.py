@@ -132,7 +132,7 @@ def make_dual(tensor, tangent, *, level=None):
     made = dual(current, tensor, tangent)
     if modes.grad and is_in_graph(tensor):
         node = tape.node_class("ViewBackward0", _Same)()
-        node.edges = (tape.edge_of(tensor),)
+        node._ftorch_edges = (tape.edge_of(tensor),)
         made._grad_fn, made._ftorch_requires_grad = node, True
     return made
 

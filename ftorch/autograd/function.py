@@ -54,11 +54,11 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
     """The node, and context, of one call of a `Function`."""
 
     _forward_cls: Any = None
-    takes_undefined = True
-    width = property(lambda self: len(self.output_geometries) or 1)  # type: ignore[assignment]
-    differentiable: tuple = ()  # the numbers of the outputs that have gradients
-    told: tuple = ()  # what was saved, where somebody asks
-    given: tuple | None = None  # the saved tensors, where something else unpacked them
+    _ftorch_takes_undefined = True
+    _ftorch_width = property(lambda self: len(self._ftorch_output_geometries) or 1)  # type: ignore[assignment]
+    _ftorch_differentiable: tuple = ()  # the numbers of the outputs that have gradients
+    _ftorch_told: tuple = ()  # what was saved, where somebody asks
+    _ftorch_given: tuple | None = None  # the saved tensors, where something else unpacked them
 
     def __init__(self):
         super().__init__()
@@ -68,10 +68,10 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         self.non_differentiable = ()
         self.materialize_grads = self._materialize_non_diff_grads = True
         self.needs_input_grad = ()
-        self.output_geometries = ()
-        self._saved = ()
+        self._ftorch_output_geometries = ()
+        self._ftorch_saved = ()
 
-    def _keep(self, outputs):
+    def _ftorch_keep(self, outputs):
         kept = []
         for i, t in enumerate(self.to_save):
             if t is None:
@@ -88,7 +88,7 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
             if nr is None and saved.__class__ is tuple:  # not a result: itself, without a cycle
                 saved = saved_tensors.SavedOutside(t)
             kept.append((saved, edge))
-        self._saved = kept
+        self._ftorch_saved = kept
         self.to_save = ()
 
     @property
@@ -98,16 +98,16 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
         Raises:
             RuntimeError: if one was modified since, or the graph was freed.
         """
-        if self.given is not None:
-            return self.given
-        if self._saved is None:
+        if self._ftorch_given is not None:
+            return self._ftorch_given
+        if self._ftorch_saved is None:
             raise RuntimeError(nodes.FREED)
         if self.to_save:
             return tuple(self.to_save)
         return tuple(
             None if kept is None
             else saved_tensors.unpack(kept, self, (self, edge) if isinstance(edge, int) else edge, True)
-            for kept, edge in self._saved
+            for kept, edge in self._ftorch_saved
         )
 
     @property
@@ -127,19 +127,19 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
 
         return tuple(SavedTensorOfFunction(self, i) for i in range(len(self.saved_tensors)))
 
-    def release(self):
-        self._saved = None
+    def _ftorch_release(self):
+        self._ftorch_saved = None
 
     def apply(self, *args):
         from ..eager.autograd import gradient_values
 
         (grads,) = args
-        grads = list(grads) + [None] * (len(self.output_geometries) - len(grads))
+        grads = list(grads) + [None] * (len(self._ftorch_output_geometries) - len(grads))
         if self.materialize_grads:
-            places = range(len(grads)) if self._materialize_non_diff_grads else self.differentiable
+            places = range(len(grads)) if self._materialize_non_diff_grads else self._ftorch_differentiable
             for i in places:
-                if grads[i] is None and self.output_geometries[i] is not None:
-                    grads[i] = gradient_values.zeros(self.output_geometries[i])
+                if grads[i] is None and self._ftorch_output_geometries[i] is not None:
+                    grads[i] = gradient_values.zeros(self._ftorch_output_geometries[i])
         cls = self._forward_cls
         pull = cls.backward if cls.backward is not Function.backward else cls.vjp
         if pull is not cls.vjp and cls.vjp is not Function.vjp:
@@ -154,10 +154,10 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
             )
         result = pull(self, *grads)
         result = result if isinstance(result, tuple) else (result,)
-        return self._checked(list(result))
+        return self._ftorch_checked(list(result))
 
-    def _checked(self, result):
-        expected = len(self.edges_by_argument)
+    def _ftorch_checked(self, result):
+        expected = len(self._ftorch_edges_by_argument)
         extra = result[expected:]
         if len(result) < expected or any(r is not None for r in extra):
             raise RuntimeError(
@@ -165,9 +165,9 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
                 f"{expected}, got {len(result)})"
             )
         out = []
-        for i, (g, is_tensor) in enumerate(zip(result, self.edges_by_argument)):
+        for i, (g, is_tensor) in enumerate(zip(result, self._ftorch_edges_by_argument)):
             if is_tensor:
-                out.append(self._fitted(i, len(out), g))
+                out.append(self._ftorch_fitted(i, len(out), g))
             elif g is not None:
                 raise RuntimeError(
                     f"function {self.name()} returned a gradient different than None at position "
@@ -175,13 +175,13 @@ class BackwardCFunction(nodes.Node, FunctionCtx):
                 )
         return out
 
-    def _fitted(self, position, index, g):
+    def _ftorch_fitted(self, position, index, g):
         if g is None:
             return None
         if not isinstance(g, TensorBase):
             raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
-        wanted = self.input_geometries[index]
-        if self.edges[index] is None:
+        wanted = self._ftorch_input_geometries[index]
+        if self._ftorch_edges[index] is None:
             return g  # it goes nowhere
         if g.shape != wanted.shape:
             try:
@@ -354,10 +354,10 @@ def _apply(cls, args, kwargs, ctx=None):
     tensors = [a for a in args if isinstance(a, TensorBase)]
     recorded = modes.grad and any(map(_op.is_in_graph, tensors))
     ctx.needs_input_grad = tuple(isinstance(a, TensorBase) and _op.is_in_graph(a) for a in args)
-    ctx.edges_by_argument = [isinstance(a, TensorBase) for a in args]
-    ctx.input_geometries = [t._ftorch_geometry for t in tensors]
+    ctx._ftorch_edges_by_argument = [isinstance(a, TensorBase) for a in args]
+    ctx._ftorch_input_geometries = [t._ftorch_geometry for t in tensors]
     if recorded:
-        ctx.edges = tuple(tape.edge_of(t) if _op.is_in_graph(t) else None for t in tensors)
+        ctx._ftorch_edges = tuple(tape.edge_of(t) if _op.is_in_graph(t) else None for t in tensors)
     outer, modes.grad = modes.grad, False
     forward, modes.forward = modes.forward, False
     try:
@@ -423,17 +423,17 @@ def _apply(cls, args, kwargs, ctx=None):
             extras(out).creation = tape.MadeInFunction(cls.__name__)
         results.append(out)
     if recorded:
-        ctx.output_geometries = tuple(
+        ctx._ftorch_output_geometries = tuple(
             o._ftorch_geometry if isinstance(o, TensorBase) else None for o in results
         )
         if not ctx._materialize_non_diff_grads:
-            ctx.differentiable = tuple(i for i, o in enumerate(outputs) if id(o) not in constant)
+            ctx._ftorch_differentiable = tuple(i for i, o in enumerate(outputs) if id(o) not in constant)
         if told:
-            ctx.told = ctx.to_save
+            ctx._ftorch_told = ctx.to_save
         if ctx.to_save:
-            ctx._keep(results)
+            ctx._ftorch_keep(results)
     elif told:
-        ctx.told = ctx.to_save
+        ctx._ftorch_told = ctx.to_save
     return tuple(results) if isinstance(output, tuple) else results[0]
 
 
@@ -486,7 +486,7 @@ def once_differentiable(fn):
                 edges.append((nodes.accumulator(leaf), 0))
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = node, nr, True
             made.append(out)
-        node.edges = tuple(edges)
+        node._ftorch_edges = tuple(edges)
         return tuple(made) if isinstance(outputs, tuple) else made[0]
 
     return wrapper
@@ -495,7 +495,7 @@ def once_differentiable(fn):
 class Error(nodes.Node):
     """The node of a gradient that must not be differentiated again."""
 
-    width = property(lambda self: len(self.edges))  # type: ignore[assignment]
+    _ftorch_width = property(lambda self: len(self._ftorch_edges))  # type: ignore[assignment]
 
     def name(self):
         return "torch::autograd::Error"

@@ -74,7 +74,7 @@ def _recorded(cls, level):
         vars(ctx).update({k: v for k, v in vars(own).items() if k not in _OWN})
         ctx.materialize_grads = own.materialize_grads
         ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable = (
-            tuple(same.get(id(t), t) for t in kept) for kept in (own.told, own.dirty_tensors, own.non_differentiable)
+            tuple(same.get(id(t), t) for t in kept) for kept in (own._ftorch_told, own.dirty_tensors, own.non_differentiable)
         )
         return output
 
@@ -281,7 +281,8 @@ def _custom_dual(level, cls, args):
 
 
 # The attributes of a context that the call sets by itself.
-_OWN = frozenset((*vars(Function._backward_cls()), "told", "given", "edges_by_argument", "input_geometries", "edges"))
+_OWN = frozenset((*vars(Function._backward_cls()), "_ftorch_told", "_ftorch_given", "_ftorch_edges_by_argument",
+                   "_ftorch_input_geometries", "_ftorch_edges"))
 
 
 def _with_context(level, cls, args):
@@ -306,11 +307,11 @@ def _with_context(level, cls, args):
                 api.zeros_like(p) if t is None and ctx.materialize_grads and _moves(p) else t
                 for p, t in zip(primals, tangents)
             ]
-            ctx.given = tuple(ctx.saved_for_forward)
+            ctx._ftorch_given = tuple(ctx.saved_for_forward)
             versions = [t._version if isinstance(t, TensorBase) else None for t in given]
             with _grad_mode(modes.grad, False):
                 moved = cls.jvp(ctx, *given)
-            ctx.given = None
+            ctx._ftorch_given = None
             moves = _checked_moves(ctx, many, moved, primals, given, versions)
         else:
             moves = [None] * len(many)

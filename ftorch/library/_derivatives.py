@@ -120,7 +120,8 @@ def make(op):
 
         @staticmethod
         def jvp(ctx, _, *tangents):
-            ctx.given = tuple(ctx.told or ctx.to_save)  # what is saved for the backward formula, which says the tangents
+            # What is saved for the backward formula, which says the tangents.
+            ctx._ftorch_given = tuple(ctx._ftorch_told or ctx.to_save)
             return _jvp(op, ctx, tangents)
 
     Generated.__name__ = f"GeneratedBackwardFor_{op.namespace}_{op._opname}_{op._overloadname}"

@@ -63,7 +63,7 @@ def record(name, inputs, out, backward):
     """
     if modes.grad and any(t.requires_grad for t in inputs):
         node = tape.node_class(f"{name}Backward0", SparseNode)()
-        node.edges = tuple(tape.edge_of(t) if t.requires_grad else None for t in inputs)
+        node._ftorch_edges = tuple(tape.edge_of(t) if t.requires_grad else None for t in inputs)
         node.function = backward
         out._ftorch_requires_grad, out._grad_fn, out._ftorch_output_nr = True, node, 0
     return out
@@ -79,8 +79,8 @@ def also_dense(out, *inputs):
     given = [(t, rule) for t, rule in inputs if isinstance(t, Tensor) and t.requires_grad]
     if not isinstance(node, SparseNode) or not given or any(out is t for t, _ in given):
         return out
-    of_values, count = node.function, len(node.edges)
-    node.edges = (*node.edges, *(tape.edge_of(t) for t, _ in given))
+    of_values, count = node.function, len(node._ftorch_edges)
+    node._ftorch_edges = (*node._ftorch_edges, *(tape.edge_of(t) for t, _ in given))
 
     def backward(grad):
         if isinstance(grad, SparseTensor):

@@ -36,7 +36,7 @@ def warn_if_has_hooks(tensor) -> None:
 
     node = grad_fn_of(tensor)
     if node is not None:
-        hooks = (node.tensor_hooks or {}).get(tensor._ftorch_output_nr)
+        hooks = (node._ftorch_tensor_hooks or {}).get(tensor._ftorch_output_nr)
     else:
         hooks = tensor._ftorch_meta and tensor._ftorch_meta.hooks
     for hook in (hooks or {}).values():

@@ -7,7 +7,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from tests.oracle import assert_same, outcome, to_ftorch, to_torch
+from tests.oracle import assert_same, both, outcome, to_ftorch, to_torch
 
 
 def functions(torch):
@@ -141,3 +141,49 @@ def test_custom_function(name, which):
         assert_same(mine, theirs)
     elif mine_error is not None:
         assert type(mine_error) is type(error), (mine_error, error)
+
+
+def _context(m):
+    seen = []
+
+    class Seen(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(ctx)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    y = Seen.apply(m.ones(2, requires_grad=True))
+    return seen[0], y
+
+
+def test_a_context_has_no_names_of_its_own():
+    """A function may call what it keeps in its context as it likes: `edges`, `width`, `trace`."""
+    (mine, _), (theirs, _) = _context(ft), _context(pt)
+    assert [n for n in set(dir(mine)) - set(dir(theirs)) if not n.startswith(("__", "_ftorch_"))] == []
+
+
+@pytest.mark.parametrize("name", ["edges", "width", "sequence", "trace", "post_hooks", "is_view", "given", "_saved", "saved"])
+def test_attributes_of_a_context_are_the_functions(name):
+    def program(m):
+        class Kept(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                setattr(ctx, name, 7)
+                ctx.save_for_backward(x)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                (x,) = ctx.saved_tensors
+                return grad * x * getattr(ctx, name)
+
+        x = m.arange(3.0).requires_grad_()
+        y = Kept.apply(x)
+        (y * y).sum().backward()
+        return x.grad, y.grad_fn.next_functions[0][0].name()
+
+    both(program)

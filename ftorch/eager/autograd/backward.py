@@ -31,7 +31,7 @@ def _dependencies(roots):
     seen = set(stack)
     while stack:
         node = stack.pop()
-        for edge in node.edges:
+        for edge in node._ftorch_edges:
             if edge is not None:
                 target = edge[0]
                 counts[target] = counts.get(target, 0) + 1
@@ -53,9 +53,9 @@ def _leading_to(roots, targets):
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack.extend((e[0], False) for e in node.edges if e is not None and e[0] not in seen)
+            stack.extend((e[0], False) for e in node._ftorch_edges if e is not None and e[0] not in seen)
     for node in order:
-        if any(e is not None and e[0] in needed for e in node.edges):
+        if any(e is not None and e[0] in needed for e in node._ftorch_edges):
             needed.add(node)
     return needed
 
@@ -131,7 +131,7 @@ def execution_order() -> list:
     _, start, needed, _, caught = final.nodes
     counts = _dependencies(start)
     order = itertools.count()
-    heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
+    heap = [(-node._ftorch_sequence, next(order), node) for node in start if node not in counts]
     heapq.heapify(heap)
     found = []
     while heap:
@@ -140,11 +140,11 @@ def execution_order() -> list:
             continue
         found.append(node)
         for i in _in_order(node):
-            if node.edges[i] is not None:
-                target = node.edges[i][0]
+            if node._ftorch_edges[i] is not None:
+                target = node._ftorch_edges[i][0]
                 counts[target] -= 1
                 if not counts[target]:
-                    heapq.heappush(heap, (-target.sequence, next(order), target))
+                    heapq.heappush(heap, (-target._ftorch_sequence, next(order), target))
     return found
 
 
@@ -193,7 +193,7 @@ def _run(roots, retain_graph, inputs, accumulates=False):
     capture = capture_trace.capturing()
     if capture is not None:
         for node in (*start, *counts):
-            if node.is_accumulate:
+            if node._ftorch_is_accumulate:
                 capture.leaves[id(node.variable)] = node.variable
     captures, needed, by_node = None, None, None
     if accumulates:
@@ -239,13 +239,13 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
     """
     # Of equal ones (leaves) the first comes first: the same order in every step, one program.
     order = itertools.count()
-    heap = [(-node.sequence, next(order), node) for node in start if node not in counts]
+    heap = [(-node._ftorch_sequence, next(order), node) for node in start if node not in counts]
     heapq.heapify(heap)
     while heap:
         node = heapq.heappop(heap)[2]
         buffer = buffers.pop(node, None)
         outputs = []
-        if needed is None and buffer is not None and node.is_accumulate and node.is_bare():
+        if needed is None and buffer is not None and node._ftorch_is_accumulate and node.is_bare():
             node.take(buffer)
             continue
         runs = buffer is not None and (needed is None or node in needed)
@@ -253,19 +253,19 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
             grads, buffer = _as_list(node, buffer), None
             caught = captures is not None and node in by_node
             if caught:
-                runs = not node.is_accumulate and any(e is not None and e[0] in needed for e in node.edges)
+                runs = not node._ftorch_is_accumulate and any(e is not None and e[0] in needed for e in node._ftorch_edges)
             if caught and runs:  # what a hook makes of it is for the nodes behind
                 _catch(by_node[node], grads, captures)
-            if node.tensor_hooks:
+            if node._ftorch_tensor_hooks:
                 run_tensor_hooks(node, grads)
             if caught and not runs:
                 _catch(by_node[node], grads, captures)
             if runs:
                 outputs = _apply(node, grads)
         if not retain_graph and runs:
-            node.release()
+            node._ftorch_release()
         for i in _in_order(node):
-            edge = node.edges[i]
+            edge = node._ftorch_edges[i]
             if edge is None:
                 continue
             target, nr = edge
@@ -273,7 +273,7 @@ def _walk(start, counts, buffers, retain_graph, needed, by_node, captures):
                 _add_to(buffers.setdefault(target, {}), nr, outputs[i] if i < len(outputs) else None)
             counts[target] = left = counts[target] - 1
             if not left:
-                heapq.heappush(heap, (-target.sequence, next(order), target))
+                heapq.heappush(heap, (-target._ftorch_sequence, next(order), target))
         grads = None  # a leaf may take over what nobody else holds
 
 
@@ -285,7 +285,7 @@ def _catch(edges, grads, captures):
 
 def _in_order(node):
     """The indices of a node's edges in the order in which gradients are handed on."""
-    places = range(len(node.edges))
+    places = range(len(node._ftorch_edges))
     first = getattr(getattr(node, "backward", None), "first", None)
     return places if first is None else [first, *(i for i in places if i != first)]
 
@@ -299,7 +299,7 @@ def _add_to(buffer, nr, grad):
 
 
 def _as_list(node, buffer):
-    width = node.width
+    width = node._ftorch_width
     if width == 1 == len(buffer) and 0 in buffer:
         return [buffer[0]]
     return [buffer.get(i) for i in range(max(width, max(buffer) + 1))]
@@ -314,24 +314,24 @@ def _apply(node, grads):
 
 
 def _gradients_of(node, grads):
-    if node.node_pre_hooks:
-        for hook in list(node.node_pre_hooks.values()):
+    if node._ftorch_node_pre_hooks:
+        for hook in list(node._ftorch_node_pre_hooks.values()):
             result = hook(tuple(grads))
             if result is not None:
                 check_replacements(hook, result, grads)
                 grads = list(result)
             result = None  # who counts a gradient's holders
-    if not node.takes_undefined and all(g is None for g in grads):
-        outputs = [None] * len(node.edges)
+    if not node._ftorch_takes_undefined and all(g is None for g in grads):
+        outputs = [None] * len(node._ftorch_edges)
     elif modes.anomaly:
         outputs = _apply_watched(node, grads)
     else:
         outputs = node.apply(grads)
-    if node.post_hooks:
+    if node._ftorch_post_hooks:
         needed = final.nodes and final.nodes[2]
         outputs = [
             g if needed is None or edge is None or edge[0] in needed else None
-            for g, edge in itertools.zip_longest(outputs, node.edges)
+            for g, edge in itertools.zip_longest(outputs, node._ftorch_edges)
         ]
         outputs = run_post_hooks(node, outputs, grads)
     return outputs
@@ -356,16 +356,16 @@ def _warn_of_origins(node):
     """Says where a node was made, and by the gradients of which others."""
     where = _where_made(node, "caused the error")
     warnings.warn(f"Error detected in {node.name()}. {where}", stacklevel=2)
-    while node.trace is not None and node.trace[1] is not None:
-        node = node.trace[1]
+    while node._ftorch_trace is not None and node._ftorch_trace[1] is not None:
+        node = node._ftorch_trace[1]
         where = _where_made(node, "induced the previous calculation")
         warnings.warn(f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2)
 
 
 def _where_made(node, what):
-    if node.trace is None:
+    if node._ftorch_trace is None:
         return "No forward pass information available. Enable detect anomaly during forward pass for more information."
-    return f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node.trace[0]))}"
+    return f"Traceback of forward call that {what}:\n{''.join(traceback.format_list(node._ftorch_trace[0]))}"
 
 
 # --- the public entry points ---------------------------------------------------------
@@ -479,10 +479,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False,
 def _accumulate(edges, grads):
     """Adds gradients to what is at the ends of the graph, of edges that somebody else ran backward to."""
     for (node, nr), g in zip(edges, grads):
-        if node.is_accumulate:
+        if node._ftorch_is_accumulate:
             node.take({0: g})
-        elif node.tensor_hooks and RETAINED in node.tensor_hooks.get(nr, ()) and g is not None:
-            node.tensor_hooks[nr][RETAINED](g)
+        elif node._ftorch_tensor_hooks and RETAINED in node._ftorch_tensor_hooks.get(nr, ()) and g is not None:
+            node._ftorch_tensor_hooks[nr][RETAINED](g)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,

@@ -35,7 +35,7 @@ def is_edge(value) -> bool:
 
 def _edge_geometry(edge):
     """The geometry of what an edge's node gives, or None if it does not say."""
-    return edge.node._geometry_of(edge.output_nr)
+    return edge.node._ftorch_geometry_of(edge.output_nr)
 
 
 def _edge_grad(edge, grad, i, is_batched):

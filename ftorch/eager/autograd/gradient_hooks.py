@@ -8,7 +8,7 @@ from .tape import RETAINED
 
 def run_tensor_hooks(node, grads):
     """Calls the hooks of a node's results, which may replace their gradients."""
-    for nr, registered in list(node.tensor_hooks.items()):
+    for nr, registered in list(node._ftorch_tensor_hooks.items()):
         if nr >= len(grads):
             continue
         keep = registered.get(RETAINED)  # what is retained is what hooks make of it
@@ -71,8 +71,8 @@ def _type_name(t):
 
 def run_post_hooks(node, outputs, grads):
     """Calls a node's hooks with the gradients of its inputs, as PyTorch counts them."""
-    places = list(node.shown_edges())
-    for hook in list(node.post_hooks.values()):
+    places = list(node._ftorch_shown_edges())
+    for hook in list(node._ftorch_post_hooks.values()):
         shown = tuple(None if i is None or i >= len(outputs) else outputs[i] for i in places)
         result = hook(shown, tuple(grads))
         if result is not None:

@@ -111,7 +111,7 @@ def _new_history(target, node):
     slices = CopySlices(
         base._ftorch_geometry, target._ftorch_geometry, target._ftorch_offset - base._ftorch_offset, node
     )
-    slices.edges = (base_edge, *node.edges[1:])
+    slices._ftorch_edges = (base_edge, *node._ftorch_edges[1:])
     return slices
 
 

@@ -55,28 +55,31 @@ def made_at(depth: int):
 class Node:
     """A node of the graph.
 
+    What it has is named so that it meets no attribute of a custom function's context, which is a node, too.
+
     Attributes:
-        edges: for each input (node, its output number), or None.
-        sequence: when it was made; later nodes run earlier in backward.
-        pre_hooks: {output number: hooks on that tensor}, ``node_pre_hooks``/``post_hooks`` on nodes.
-        trace: where it was made (`made_at`), if anomalies are looked for.
+        _ftorch_edges: for each input (node, its output number), or None.
+        _ftorch_sequence: when it was made; later nodes run earlier in backward.
+        _ftorch_tensor_hooks: {output number: hooks on that tensor}; ``_ftorch_node_pre_hooks`` and ``_ftorch_post_hooks`` are
+            the node's.
+        _ftorch_trace: where it was made (`made_at`), if anomalies are looked for.
         _ftorch_detached: the outputs that ``detach_`` took out of the graph; not there before the first.
     """
 
     __slots__ = (
-        "edges", "sequence", "tensor_hooks", "node_pre_hooks", "post_hooks", "_metadata", "trace", "_ftorch_detached",
-        "__weakref__",
+        "_ftorch_edges", "_ftorch_sequence", "_ftorch_tensor_hooks", "_ftorch_node_pre_hooks", "_ftorch_post_hooks",
+        "_ftorch_metadata", "_ftorch_trace", "_ftorch_detached", "__weakref__",
     )
-    edges: tuple
-    is_accumulate = is_view = False
-    takes_undefined = False  # whether it runs where no output has a gradient; else its inputs have none
-    width: Any = 1  # how many outputs there are
+    _ftorch_edges: tuple
+    _ftorch_is_accumulate = _ftorch_is_view = False
+    _ftorch_takes_undefined = False  # whether it runs where no output has a gradient; else its inputs have none
+    _ftorch_width: Any = 1  # how many outputs there are
 
     def __init__(self):
-        self.edges = ()
-        self.sequence = next(_sequence)
-        self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
-        self.trace = made_at(3) if modes.anomaly else None
+        self._ftorch_edges = ()
+        self._ftorch_sequence = next(_sequence)
+        self._ftorch_tensor_hooks = self._ftorch_node_pre_hooks = self._ftorch_post_hooks = self._ftorch_metadata = None
+        self._ftorch_trace = made_at(3) if modes.anomaly else None
 
     def name(self) -> str:
         """The node's name, such as ``"AddBackward0"``."""
@@ -86,43 +89,43 @@ class Node:
     @property
     def next_functions(self):
         """((node, output number), ...) of the inputs; (None, 0) where no gradient goes."""
-        edges = self.edges
-        found = (None if i is None else edges[i] for i in self.shown_edges())
+        edges = self._ftorch_edges
+        found = (None if i is None else edges[i] for i in self._ftorch_shown_edges())
         return tuple((None, 0) if e is None else e for e in found)
 
-    def shown_edges(self):
+    def _ftorch_shown_edges(self):
         """The indices of the edges in PyTorch's order, None for one that leads nowhere."""
-        return range(len(self.edges))
+        return range(len(self._ftorch_edges))
 
     @property
     def metadata(self) -> dict:
         """A dict for the user's own use; with anomaly detection it says where the node was made."""
-        if self._metadata is None:
-            self._metadata = {}
-            if self.trace is not None:
-                self._metadata["traceback_"] = traceback.format_list(self.trace[0])
-                if self.trace[1] is not None:
-                    self._metadata["parent_"] = self.trace[1]
-        return self._metadata
+        if self._ftorch_metadata is None:
+            self._ftorch_metadata = {}
+            if self._ftorch_trace is not None:
+                self._ftorch_metadata["traceback_"] = traceback.format_list(self._ftorch_trace[0])
+                if self._ftorch_trace[1] is not None:
+                    self._ftorch_metadata["parent_"] = self._ftorch_trace[1]
+        return self._ftorch_metadata
 
     def _sequence_nr(self):
-        return self.sequence
+        return self._ftorch_sequence
 
     def _set_sequence_nr(self, number: int):
-        self.sequence = number
+        self._ftorch_sequence = number
 
     @property
     def _input_metadata(self):
         """For each output of the operation what is known of it: shape, dtype, device."""
-        width = self.width
-        return tuple(_InputMetadata(self._geometry_of(nr)) for nr in range(width))
+        width = self._ftorch_width
+        return tuple(_InputMetadata(self._ftorch_geometry_of(nr)) for nr in range(width))
 
-    def _geometry_of(self, nr):
+    def _ftorch_geometry_of(self, nr):
         """The geometry of an output, or None if it is not known."""
         plan = getattr(getattr(self, "backward", None), "plan", None)
         if plan is not None:
             return plan.geometries[nr]
-        known = getattr(self, "output_geometries", ())
+        known = getattr(self, "_ftorch_output_geometries", ())
         return known[nr] if nr < len(known) else None
 
     def __repr__(self):
@@ -130,31 +133,31 @@ class Node:
 
     def register_hook(self, fn):
         """Calls ``fn(grad_inputs, grad_outputs)`` after the node ran; it may replace grad_inputs."""
-        if self.post_hooks is None:
-            self.post_hooks = OrderedDict()
-        return add_hook(self.post_hooks, fn)
+        if self._ftorch_post_hooks is None:
+            self._ftorch_post_hooks = OrderedDict()
+        return add_hook(self._ftorch_post_hooks, fn)
 
     def register_prehook(self, fn):
         """Calls ``fn(grad_outputs)`` before the node runs; it may replace them."""
-        if self.node_pre_hooks is None:
-            self.node_pre_hooks = OrderedDict()
-        return add_hook(self.node_pre_hooks, fn)
+        if self._ftorch_node_pre_hooks is None:
+            self._ftorch_node_pre_hooks = OrderedDict()
+        return add_hook(self._ftorch_node_pre_hooks, fn)
 
     def apply(self, grads):
         """Gradients of the inputs, given those of the outputs (None where there is none)."""
         raise AssertionError("abstract")
 
-    def release(self):
+    def _ftorch_release(self):
         """Lets go of what was saved for backward."""
 
     def __call__(self, *grads):
-        if len(grads) != self.width:
-            raise TypeError(f"expected {self.width} arguments, got {len(grads)} instead")
+        if len(grads) != self._ftorch_width:
+            raise TypeError(f"expected {self._ftorch_width} arguments, got {len(grads)} instead")
         for i, g in enumerate(grads):
             if g is not None and not isinstance(g, TensorBase):
                 raise TypeError(f"argument {i} is not a Variable")
         out = self.apply(list(grads))
-        shown = [None if i is None else out[i] for i in self.shown_edges()]
+        shown = [None if i is None else out[i] for i in self._ftorch_shown_edges()]
         return shown[0] if len(shown) == 1 else tuple(shown)
 
 
@@ -172,19 +175,19 @@ class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds to the leaf's ``.grad``."""
 
     __slots__ = ("variable",)
-    is_accumulate = takes_undefined = True
+    _ftorch_is_accumulate = _ftorch_takes_undefined = True
 
     def __init__(self, variable):
         super().__init__()
-        self.sequence = ACCUMULATE_SEQUENCE
+        self._ftorch_sequence = ACCUMULATE_SEQUENCE
         self.variable = variable
 
-    def _geometry_of(self, nr):
+    def _ftorch_geometry_of(self, nr):
         return self.variable._ftorch_geometry
 
     def is_bare(self):
         """Whether nobody has a say in what it does."""
-        return not (self.tensor_hooks or self.node_pre_hooks or self.post_hooks or modes.anomaly)
+        return not (self._ftorch_tensor_hooks or self._ftorch_node_pre_hooks or self._ftorch_post_hooks or modes.anomaly)
 
     def apply(self, grads):
         self.take({0: grads[0]}, 1)  # hooks that come after see in it what hooks before made of ``.grad``
@@ -221,6 +224,6 @@ def accumulator(t) -> AccumulateGrad:
     if found is None:
         found = AccumulateGrad(t)
         if meta.hooks:
-            found.tensor_hooks = {0: meta.hooks}
+            found._ftorch_tensor_hooks = {0: meta.hooks}
         meta.accumulator = weakref.ref(found)
     return found

@@ -26,7 +26,8 @@ _SLOTS = (
     (_op.Op, "plans inplace_plans alternative exclusive"),
     (planning.OpPlan, "checks differentiable backwards result_type device is_single geometries scalars writes"),
     (derivatives.Backward, "op mask wanted saved differentiable node_class first"),
-    (tape.OpNode, "edges sequence tensor_hooks node_pre_hooks post_hooks _metadata trace backward saved scalars _ftorch_detached"),
+    (tape.OpNode, "_ftorch_edges _ftorch_sequence _ftorch_tensor_hooks _ftorch_node_pre_hooks _ftorch_post_hooks "
+     "_ftorch_metadata _ftorch_trace backward saved scalars _ftorch_detached"),
     (
         Tensor,
         "_ftorch_storage _ftorch_geometry _ftorch_offset _ftorch_requires_grad _grad_fn _ftorch_output_nr _grad _base "

@@ -135,7 +135,7 @@ def unpack(saved, node, edge, in_graph=False):
     else:
         storage, g, offset, version, *own = saved
         t = wrap(storage) if g is storage.root else wrap_view(storage, g, offset, None)
-        if edge is not None and edge[0].is_accumulate:  # which may have got other memory since
+        if edge is not None and edge[0]._ftorch_is_accumulate:  # which may have got other memory since
             counter = counter_of(edge[0].variable)
         elif own:
             counter = extras(t).counter = own[0]
@@ -143,14 +143,14 @@ def unpack(saved, node, edge, in_graph=False):
             counter = storage
         if counter.version != version:
             raise RuntimeError(_modified(t, counter, version, node, edge))
-    if edge is not None and edge[0].is_accumulate:
+    if edge is not None and edge[0]._ftorch_is_accumulate:
         if saved.__class__ is not SavedByHook:
             return edge[0].variable
         if in_graph:  # looked at: a leaf with a hook's value, whose gradient is that of the leaf that was saved
             t._ftorch_requires_grad, extras(t).accumulator = True, weakref.ref(edge[0])
             return t
         identity = AliasNode(t._ftorch_geometry, t._ftorch_geometry, 0)  # a leaf's value is its own, this one a hook's
-        identity.edges, edge = (edge,), (identity, 0)
+        identity._ftorch_edges, edge = (edge,), (identity, 0)
     if (modes.grad or in_graph) and edge is not None:
         source, nr = edge
         t._grad_fn, t._ftorch_output_nr, t._ftorch_requires_grad = source, nr, True
@@ -161,10 +161,10 @@ def _modified(t, counter, version, node, edge):
     kind = f"Meta{t.dtype.scalar_name}Type" if t.is_meta else f"torch.{t.dtype.scalar_name}Tensor"
     what = f"{kind} {list(t.shape)}"
     made_by, storage = None, t._ftorch_storage
-    if edge is not None and not edge[0].is_accumulate:
+    if edge is not None and not edge[0]._ftorch_is_accumulate:
         made_by = edge[1], edge[0].name()
     is_result = edge is not None and edge[0] is node
-    if not is_result and edge is not None and edge[0].is_view:
+    if not is_result and edge is not None and edge[0]._ftorch_is_view:
         made_by = 0, "AsStrided"  # a view of what was written to is taken anew
     elif not is_result and storage.extra.__class__ is str:
         made_by = 0, storage.extra  # an operand's history is today's

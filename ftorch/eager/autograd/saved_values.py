@@ -124,15 +124,15 @@ class SavedTensorOfFunction(SavedTensor):
         return self._node.saved_tensors[self._position]
 
     def _entries(self):
-        return self._node._saved
+        return self._node._ftorch_saved
 
     def _kept(self):
-        return self._node._saved[self._position][0]
+        return self._node._ftorch_saved[self._position][0]
 
     def _keep(self, value):
-        saved = list(self._node._saved)
+        saved = list(self._node._ftorch_saved)
         saved[self._position] = value, saved[self._position][1]
-        self._node._saved = saved
+        self._node._ftorch_saved = saved
 
 
 for _kind in (_SavedNone, SavedTensorOfFunction):
@@ -151,7 +151,7 @@ def _unpacked(node, position):
     if node.saved is None:
         raise RuntimeError(FREED)
     i = node.backward.saved[position]
-    t = unpack(node.saved[position], node, node.edges[i] if i >= 0 else (node, -1 - i), in_graph=True)
+    t = unpack(node.saved[position], node, node._ftorch_edges[i] if i >= 0 else (node, -1 - i), in_graph=True)
     return t.detach() if i < 0 and t.dtype.category < 2 else t
 
 

@@ -35,17 +35,17 @@ class OpNode(Node):
 
     def __init__(self, backward, scalars, edges=()):
         # What `Node` does, without a call: every operation makes one.
-        self.sequence = next(_sequence)
-        self.tensor_hooks = self.node_pre_hooks = self.post_hooks = self._metadata = None
-        self.trace = made_at(2) if modes.anomaly else None
-        self.edges = edges
+        self._ftorch_sequence = next(_sequence)
+        self._ftorch_tensor_hooks = self._ftorch_node_pre_hooks = self._ftorch_post_hooks = self._ftorch_metadata = None
+        self._ftorch_trace = made_at(2) if modes.anomaly else None
+        self._ftorch_edges = edges
         self.backward = backward
         self.scalars = scalars
         self.saved: Any = ()
 
-    width = property(lambda self: len(self.backward.differentiable))
+    _ftorch_width = property(lambda self: len(self.backward.differentiable))
 
-    def release(self):
+    def _ftorch_release(self):
         # What saved nothing can run again. PyTorch's products with numbers save these, as tensors.
         if self.saved or (self.scalars and self.backward.plan.op.name in _SAVING_NUMBERS):
             self.saved = None
@@ -55,7 +55,7 @@ class OpNode(Node):
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
-        edges = self.edges
+        edges = self._ftorch_edges
         if len(saved) > 1 and any(kept.__class__ is SavedByHook for kept in saved):
             found: list = [None] * len(saved)
             for k in order_of_hooks(self.backward):
@@ -83,7 +83,7 @@ class OpNode(Node):
             out = call(backward.op, operands)
         if out.__class__ is not tuple:
             out = (out,)
-        spread = [None] * len(self.edges)
+        spread = [None] * len(self._ftorch_edges)
         for i, g in zip(backward.wanted, out):
             spread[i] = g
         return spread
@@ -92,10 +92,10 @@ class OpNode(Node):
     def saved_tensors(self):
         return tuple(self.unpack_all())
 
-    def shown_edges(self):
+    def _ftorch_shown_edges(self):
         from .saved_values import shown_edges
 
-        return shown_edges(self) if len(self.edges) == len(self.backward.mask) else range(len(self.edges))
+        return shown_edges(self) if len(self._ftorch_edges) == len(self.backward.mask) else range(len(self._ftorch_edges))
 
     def __getattr__(self, name):
         if name.startswith(("_saved_", "_raw_saved_")):
@@ -116,7 +116,7 @@ def _for_needed(node, backward, saved):
     The others' gradients would be computed for nothing, and at infinite slopes they are what zeros are multiplied by
     where the gradients are differentiated.
     """
-    edges, mask, needed = node.edges, backward.mask, running.needed
+    edges, mask, needed = node._ftorch_edges, backward.mask, running.needed
     asked = tuple([m and e is not None and e[0] in needed for m, e in zip(mask, edges)])
     if len(edges) != len(mask) or asked == mask or not any(asked):
         return backward, saved
@@ -151,7 +151,7 @@ class EndingNode(OpNode):
     __slots__ = ()
 
     def apply(self, grads):
-        return [None] * len(self.edges)
+        return [None] * len(self._ftorch_edges)
 
 
 class SeveralNode(OpNode):
@@ -198,8 +198,8 @@ class SeenNode(OpNode):
         finally:
             _seen.node = None
 
-    def release(self):
-        super().release()
+    def _ftorch_release(self):
+        super()._ftorch_release()
         self.results = self.operands = ()
 
 
@@ -257,7 +257,7 @@ def grad_fn_of(t):
         raise RuntimeError(write_refusal(t, "its base or another view of its base has been"))
     node = node_class("AsStridedBackward0", AliasNode)(base._ftorch_geometry, t._ftorch_geometry,
                                                       t._ftorch_offset - base._ftorch_offset)
-    node.edges = (edge_of(base) if base._ftorch_requires_grad else None,)
+    node._ftorch_edges = (edge_of(base) if base._ftorch_requires_grad else None,)
     move_retained(t, t._grad_fn, t._ftorch_output_nr, node)
     t._grad_fn, t._ftorch_output_nr, t._ftorch_attr_version = node, 0, counter_of(t).version
     t._ftorch_requires_grad = True
@@ -293,7 +293,7 @@ def node_of_handled(plan, mask, tensors, scalars, beside, pick):
         node = backward.node_class(backward, list(scalars))
     else:
         node = seen(backward.node_class, backward, list(scalars), beside, pick, tensors)
-    node.edges = tuple([edge_of(t) if m else None for t, m in zip(tensors, mask)])
+    node._ftorch_edges = tuple([edge_of(t) if m else None for t, m in zip(tensors, mask)])
     return node, backward
 
 
@@ -398,12 +398,12 @@ RETAINED = float("inf")
 
 def move_retained(t, old, old_nr, node):
     """Lets what retains a tensor's gradient follow the tensor to the node of its new value."""
-    if t._ftorch_meta is not None and t._ftorch_meta.retains_grad and old is not None and old.tensor_hooks:
-        keep = old.tensor_hooks.get(old_nr, {}).pop(RETAINED, None)
+    if t._ftorch_meta is not None and t._ftorch_meta.retains_grad and old is not None and old._ftorch_tensor_hooks:
+        keep = old._ftorch_tensor_hooks.get(old_nr, {}).pop(RETAINED, None)
         if keep is not None:
-            if node.tensor_hooks is None:
-                node.tensor_hooks = {}
-            node.tensor_hooks.setdefault(0, OrderedDict())[RETAINED] = keep
+            if node._ftorch_tensor_hooks is None:
+                node._ftorch_tensor_hooks = {}
+            node._ftorch_tensor_hooks.setdefault(0, OrderedDict())[RETAINED] = keep
 
 
 def base_of(t):

@@ -25,15 +25,15 @@ NOT_REGISTERED = (
 class WarnNotImplemented(Node):
     """The node of an operator without a derivative."""
 
-    __slots__ = ("message", "width", "output_geometries")
+    __slots__ = ("message", "_ftorch_width", "_ftorch_output_geometries")
 
     def __init__(self, message):
         super().__init__()
-        self.message, self.width, self.output_geometries = message, 0, ()
+        self.message, self._ftorch_width, self._ftorch_output_geometries = message, 0, ()
 
     def apply(self, grads):
         warnings.warn(self.message, stacklevel=2)
-        return [None] * len(self.edges)
+        return [None] * len(self._ftorch_edges)
 
 
 class _Refusing(Node):
@@ -59,7 +59,7 @@ def refuse_gradients(t, operator: str, tensors: list) -> None:
     """
     if modes.grad and any(map(is_in_graph, tensors)):
         node = _NotImplemented(operator)
-        node.edges = tuple(edge_of(a) if is_in_graph(a) else None for a in tensors)
+        node._ftorch_edges = tuple(edge_of(a) if is_in_graph(a) else None for a in tensors)
         t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = True, node, 0
 
 
@@ -84,7 +84,7 @@ def note_unregistered(name: str, tensors: list, result) -> None:
             continue
         if node is None:
             node = WarnNotImplemented(message)
-            node.edges = tuple(edge_of(a) if a._ftorch_requires_grad else None for a in tensors)
-        node.output_geometries = (*node.output_geometries, t._ftorch_geometry)
-        t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = True, node, node.width
-        node.width += 1
+            node._ftorch_edges = tuple(edge_of(a) if a._ftorch_requires_grad else None for a in tensors)
+        node._ftorch_output_geometries = (*node._ftorch_output_geometries, t._ftorch_geometry)
+        t._ftorch_requires_grad, t._grad_fn, t._ftorch_output_nr = True, node, node._ftorch_width
+        node._ftorch_width += 1

@@ -14,7 +14,7 @@ class AliasNode(Node):
     """The node of a view regenerated from its base: as_strided."""
 
     __slots__ = ("base", "view", "offset")
-    is_view = True
+    _ftorch_is_view = True
 
     def __init__(self, base: Geometry, view: Geometry, offset: int):
         super().__init__()
@@ -43,15 +43,15 @@ class CopySlices(Node):
         view, base = with_bits(view, view.bits ^ base.bits), with_bits(base, 0)
         self.base, self.view, self.offset, self.inner = base, view, offset, inner
 
-    def release(self):
-        self.inner.release()
+    def _ftorch_release(self):
+        self.inner._ftorch_release()
 
     def apply(self, grads):
         grad = grads[0]
         whole = gradient_values.clone_with(grad, self.base)
         part = gradient_values.alias(whole, self.view, self.offset)
         inner = self.inner.apply([gradient_values.clone_with(part, None)])
-        if self.edges[0] is not None:
+        if self._ftorch_edges[0] is not None:
             if not hasattr(inner[0], "_ftorch_level"):
                 gradient_values.overwrite(part, inner[0])
             else:  # a transform's, which may vary among examples where the whole does not

@@ -33,7 +33,7 @@ class ViewNode(Node):
     """The node of a view op."""
 
     __slots__ = ("definition", "static", "base")
-    is_view = True
+    _ftorch_is_view = True
 
     def __init__(self, definition, static, base: Geometry):
         super().__init__()
@@ -71,13 +71,13 @@ class PiecesNode(Node):
     """The node of an op whose results are views of consecutive pieces of a tensor."""
 
     __slots__ = ("pieces", "dim", "join")
-    is_view = True
+    _ftorch_is_view = True
 
     def __init__(self, pieces, dim, join):
         super().__init__()
         self.pieces, self.dim, self.join = pieces, dim, join
 
-    width = property(lambda self: len(self.pieces))
+    _ftorch_width = property(lambda self: len(self.pieces))
     __dir__ = _shown_names
 
     def __getattr__(self, name):
@@ -182,7 +182,7 @@ def make_view(definition, x, static, view: Geometry, delta: int):
                 node = node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, x._ftorch_geometry
                 )
-                node.edges = (edge_of(x),)
+                node._ftorch_edges = (edge_of(x),)
                 out._grad_fn, out._ftorch_requires_grad = node, True
         else:
             extras(out).creation = "inference" if modes.inference else "no_grad"
@@ -215,7 +215,7 @@ def of_one_call(views, name: str, dim: int, join="cat", guarded=True) -> tuple:
     if sources and all(isinstance(node, ViewNode) for node in sources):
         pieces = [with_bits(view._ftorch_geometry, 0) for view in views]
         node = node_class(f"{name}Backward0", PiecesNode)(pieces, dim, join)
-        node.edges = sources[0].edges
+        node._ftorch_edges = sources[0]._ftorch_edges
         for i, view in enumerate(views):
             view._grad_fn, view._ftorch_output_nr = node, i
             if guarded:

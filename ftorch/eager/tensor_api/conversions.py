@@ -63,7 +63,7 @@ def _move(self, where):
     if modes.grad and _op.is_in_graph(self):
         node = node_class("ToCopyBackward0", _MoveNode)()
         node.device = self._ftorch_geometry.device
-        node.edges = (edge_of(self),)
+        node._ftorch_edges = (edge_of(self),)
         out._grad_fn, out._ftorch_requires_grad = node, True
     return out
 

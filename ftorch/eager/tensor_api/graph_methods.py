@@ -312,13 +312,13 @@ def _tensor_hooks(self):
             meta.hooks = OrderedDict()
         fn = meta.accumulator and meta.accumulator()
         if fn is not None:
-            fn.tensor_hooks = {0: meta.hooks}
+            fn._ftorch_tensor_hooks = {0: meta.hooks}
         return meta.hooks
-    if fn.tensor_hooks is None:
-        fn.tensor_hooks = {}
-    if self._ftorch_output_nr not in fn.tensor_hooks:
-        fn.tensor_hooks[self._ftorch_output_nr] = OrderedDict()
-    return fn.tensor_hooks[self._ftorch_output_nr]
+    if fn._ftorch_tensor_hooks is None:
+        fn._ftorch_tensor_hooks = {}
+    if self._ftorch_output_nr not in fn._ftorch_tensor_hooks:
+        fn._ftorch_tensor_hooks[self._ftorch_output_nr] = OrderedDict()
+    return fn._ftorch_tensor_hooks[self._ftorch_output_nr]
 
 
 @method

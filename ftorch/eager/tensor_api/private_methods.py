@@ -16,7 +16,7 @@ from .methods import METHODS, method
 def _backward_hooks(self):
     """The gradient hooks of a tensor by number, or None (``Tensor._backward_hooks``)."""
     meta, node = self._ftorch_meta, self._grad_fn
-    hooks = None if node is None or node.tensor_hooks is None else node.tensor_hooks.get(self._ftorch_output_nr)
+    hooks = None if node is None or node._ftorch_tensor_hooks is None else node._ftorch_tensor_hooks.get(self._ftorch_output_nr)
     return meta.hooks if hooks is None and meta is not None else hooks
 
 
@@ -27,7 +27,7 @@ def _set_backward_hooks(self, value):
     meta.hooks = value
     node = meta.accumulator and meta.accumulator()
     if node is not None:
-        node.tensor_hooks = None if value is None else {0: value}
+        node._ftorch_tensor_hooks = None if value is None else {0: value}
 
 
 METHODS["_backward_hooks"] = property(

@@ -56,11 +56,11 @@ def _leads_outside(t):
         node = pending.pop()
         if node is None:
             continue
-        if node.is_accumulate:
+        if node._ftorch_is_accumulate:
             if node.variable._ftorch_storage not in own:
                 return True
             continue
-        fresh = {edge[0] for edge in node.edges if edge is not None} - seen
+        fresh = {edge[0] for edge in node._ftorch_edges if edge is not None} - seen
         seen |= fresh
         pending.extend(fresh)
     return False

@@ -133,7 +133,7 @@ class DualLevel(Level):
         if recorded:
             backward = derivatives.of_plan(plan, mask, tape.node_class)
             node = backward.node_class(backward, scalars)
-            node.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
+            node._ftorch_edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors, mask))
             node.saved = save_of_write(self, backward.saved, tensors, result)
         self._overwrite(target, result)
         count_write(target)
@@ -212,7 +212,7 @@ class DualLevel(Level):
                 node = tape.node_class(derivatives.node_name(definition), ViewNode)(
                     definition, static, x._ftorch_geometry
                 )
-                node.edges = (tape.edge_of(x),)
+                node._ftorch_edges = (tape.edge_of(x),)
                 out._grad_fn, out._ftorch_requires_grad = node, True
             elif not modes.grad:
                 extras(out).creation = "no_grad"

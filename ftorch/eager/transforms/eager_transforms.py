@@ -79,13 +79,13 @@ def _leads_outside(start, own, known):
     seen, pending = {id(start)}, [start]
     while pending:
         node = pending.pop()
-        if node.is_accumulate:
+        if node._ftorch_is_accumulate:
             if id(node.variable) not in own and id(node.variable) not in _finished:
                 return True
             continue
         if id(node) in known:
             continue
-        for edge in node.edges:
+        for edge in node._ftorch_edges:
             if edge is not None and id(edge[0]) not in seen:
                 seen.add(id(edge[0]))
                 pending.append(edge[0])

@@ -238,7 +238,7 @@ class TraceLevel(Level):
         node = self.record(op, shown, static, "inplace")
         if recorded:
             history = backward.node_class(backward, scalars)
-            history.edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask))
+            history._ftorch_edges = tuple(tape.edge_of(t) if m else None for t, m in zip(tensors_of(operands), mask))
             history.saved = [saved_tensors.save(tensors[i]) if i >= 0 else None for i in backward.saved]
         with self.below():
             _op.call_inplace(op, self._inner(operands), static)
@@ -281,7 +281,7 @@ class TraceLevel(Level):
         if x._ftorch_requires_grad and modes.grad and value._ftorch_geometry.dtype.category >= 2:
             kind = tape.node_class(derivatives.node_name(definition), ViewNode)
             history = kind(definition, static, x._ftorch_geometry)
-            history.edges = (tape.edge_of(x),)
+            history._ftorch_edges = (tape.edge_of(x),)
             out._grad_fn, out._ftorch_requires_grad = history, True
         return out
 

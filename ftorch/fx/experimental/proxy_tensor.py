@@ -273,7 +273,7 @@ class AtenLevel(DecomposingLevel):
     def identity(self, t):
         out = self.track(t._inner, t._node)
         history = tape.node_class("AliasBackward0", ViewNode)(OPS["alias"], (), t._ftorch_geometry)
-        history.edges = (tape.edge_of(t),)
+        history._ftorch_edges = (tape.edge_of(t),)
         out._grad_fn, out._ftorch_requires_grad = history, True
         return out
 

@@ -36,7 +36,7 @@ def _steps(t, argument):
         if not isinstance(node, ViewNode):
             return None
         found.append((node.definition, node.static))
-        edge = node.edges[0]
+        edge = node._ftorch_edges[0]
     return tuple(reversed(found))
 
 

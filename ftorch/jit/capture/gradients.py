@@ -62,7 +62,7 @@ def is_freed(t) -> bool:
         seen.add(node)
         if getattr(node, "saved", ()) is None or getattr(node, "_saved", ()) is None:
             return True
-        stack.extend(e[0] for e in node.edges if e is not None)
+        stack.extend(e[0] for e in node._ftorch_edges if e is not None)
     return False
 
 
@@ -70,11 +70,11 @@ class _End(Node):
     """Stands for an older node while a captured graph is differentiated: no gradient goes on from there (to another end,
     perhaps), and no hook is called, which is when the gradient arrives."""
 
-    __slots__ = ("older", "width")
+    __slots__ = ("older", "_ftorch_width")
 
     def __init__(self, older):
         super().__init__()
-        self.older, self.width = older, older.width
+        self.older, self._ftorch_width = older, older._ftorch_width
 
     def name(self):
         return self.older.name()
@@ -96,24 +96,24 @@ class _Ends:
         while stack:
             node = stack.pop()
             if node not in self._nodes:
-                self._nodes[node] = node.edges
-                stack += [e[0] for e in node.edges if e is not None and self._ended(e) is e]
+                self._nodes[node] = node._ftorch_edges
+                stack += [e[0] for e in node._ftorch_edges if e is not None and self._ended(e) is e]
 
     def _ended(self, edge):
         node, nr = edge
-        if not (node.is_accumulate or node.sequence < self._started):
+        if not (node._ftorch_is_accumulate or node._ftorch_sequence < self._started):
             return edge
         if edge not in self.edges:
             end = self._ends.get(node)
             if end is None:
-                end = self._ends[node] = AccumulateGrad(node.variable) if node.is_accumulate else _End(node)
+                end = self._ends[node] = AccumulateGrad(node.variable) if node._ftorch_is_accumulate else _End(node)
             self.edges[edge] = (end, nr)
         return self.edges[edge]
 
     def __enter__(self):
         try:
             for node, edges in self._nodes.items():
-                node.edges = tuple([e if e is None else self._ended(e) for e in edges])
+                node._ftorch_edges = tuple([e if e is None else self._ended(e) for e in edges])
         except BaseException:
             self.__exit__()
             raise
@@ -122,7 +122,7 @@ class _Ends:
     @repeatable
     def __exit__(self, *_):
         for node, edges in self._nodes.items():
-            node.edges = edges
+            node._ftorch_edges = edges
 
 
 def differentiate(captured, wanting) -> Found:
@@ -142,7 +142,7 @@ def differentiate(captured, wanting) -> Found:
             older.setdefault(tape.edge_of(t), t)
     found_sources = []
     for node, nr in ends.edges:
-        t = node.variable if node.is_accumulate else older.get((node, nr))
+        t = node.variable if node._ftorch_is_accumulate else older.get((node, nr))
         if t is None:
             raise captured.Unsupported("a result depends on a graph made outside")
         found_sources.append(sources.tensor(t))
@@ -178,14 +178,14 @@ class CompiledNode(Node):
     def __init__(self, captured, tensors, saved, residual_inputs, inputs):
         super().__init__()
         self.captured = captured
-        self.edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
+        self._ftorch_edges = tuple(tape.edge_of(t) if t._ftorch_requires_grad else None for t in tensors)
         self.kept = [saved_tensors.save(t) for t in tensors]
         self.saved, self.residual_inputs, self.inputs = saved, residual_inputs, inputs
 
     def name(self):
         return "CompiledFunctionBackward"
 
-    def release(self):
+    def _ftorch_release(self):
         self.saved = self.residual_inputs = self.inputs = self.kept = None
 
     def apply(self, grads):
@@ -207,7 +207,7 @@ class CompiledNode(Node):
         program = captured.backward
         executor.stats.programs += 1
         if program is None:
-            return [None] * len(self.edges)
+            return [None] * len(self._ftorch_edges)
         values = iter(
             program.call(
                 [arrays[program.starts[p]] for p in program.kept], [],
@@ -224,7 +224,7 @@ class CompiledNode(Node):
         captured = self.captured
         op, operands, outputs = captured.whole_backward()
         tensors = {}
-        for source, kept, edge in zip(captured.edges, self.kept, self.edges):
+        for source, kept, edge in zip(captured.edges, self.kept, self._ftorch_edges):
             t = saved_tensors.unpack(kept, self, edge)
             for operand in captured.operands_of(source):
                 tensors[operand] = t

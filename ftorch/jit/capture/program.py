@@ -47,7 +47,7 @@ class Captured(CapturedCall):
         super().__init__(trace, watch, leaves, started)
         self.all_vary, sources = all_vary, self.sources
         for t, _ in sources.held:
-            if t._grad_fn is not None and t._grad_fn.sequence >= started:
+            if t._grad_fn is not None and t._grad_fn._ftorch_sequence >= started:
                 raise Unsupported("a tensor with a graph was changed in place")
         self._effects(watch)
         slots: dict[int, int] = {}

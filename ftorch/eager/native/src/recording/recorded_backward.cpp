@@ -287,10 +287,10 @@ PyObject* walk(PyObject*, PyObject* arguments) {
                         &one.buffers, &retain, &is_bare, &one.needed, &one.by_node, &one.captures, &one.apply, &one.run_hooks, &one.add))
     return nullptr;
   if (!name_width) {
-    name_width = PyUnicode_InternFromString("width");
-    name_release = PyUnicode_InternFromString("release");
+    name_width = PyUnicode_InternFromString("_ftorch_width");
+    name_release = PyUnicode_InternFromString("_ftorch_release");
     name_take = PyUnicode_InternFromString("take");
-    name_sequence = PyUnicode_InternFromString("sequence");
+    name_sequence = PyUnicode_InternFromString("_ftorch_sequence");
   }
   one.retain = retain;
   one.is_bare = is_bare;
