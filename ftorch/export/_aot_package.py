@@ -32,7 +32,7 @@ from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
 from ..utils import _pytree as pytree
 from ._aot_graph import graph_of, read_graph, write_graph
-from ._aot_program import Runner, Signature, compiled_ahead, spare
+from ._aot_program import Runner, Signature, compiled_ahead, copied
 from ._archive import _read_tensors, _write_tensors
 
 FOLDER = "data/aotinductor"
@@ -189,8 +189,7 @@ class AOTICompiledModel:
                     function = self._runner.exact(kept, given, arrays, key)
             if self._signature.seeded:
                 arrays[-1] = _seed()
-            given = spare(given)
-            results = self._runner(function, kept, given, arrays)
+            results = self._runner(function, kept, copied(given), arrays)
             return pytree.tree_unflatten(self._placed(results, inputs), self._out_spec)
 
     def _operands(self, inputs):

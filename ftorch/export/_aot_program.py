@@ -25,7 +25,6 @@ from jax.experimental import serialize_executable
 from ..eager.core import device as _device
 from ..eager.core import forking, jax_internals
 from ..eager.core.jax_scope import scoped
-from ..eager.core.refcount import LISTED
 from ..eager.runtime import background
 from ..eager.runtime import compilation as _compilation
 from ..fx.node import Node
@@ -377,15 +376,6 @@ class Runner:
 
 
 @scoped  # a copy of NumPy's integers has 64 bits then
-def spare(arrays: list[Any]) -> list[Any]:
-    """Arrays that may be given away: copies of those that somebody else holds.
-
-    Args:
-        arrays: emptied.
-    """
-    given = []
-    while arrays:
-        array = arrays.pop(0)
-        given.append(array if sys.getrefcount(array) == LISTED else jnp.copy(array))
-        del array
-    return given
+def copied(arrays: list[Any]) -> list[Any]:
+    """Arrays that a run may take over: one that fails or is interrupted leaves what it was to replace as it was."""
+    return [jnp.copy(array) for array in arrays]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 import zipfile
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._serialization.zip_archive import ArchiveReader, ArchiveWriter, replacing
+from ..eager.core.geometry import contiguous_stride
 from ..eager.tensor import from_array
 from ..nn import Parameter
 from ..serialization import load as load_checkpoint
@@ -34,11 +36,7 @@ def _write_tensors(writer, tensors, folder, prefix, config):
             array = np.ascontiguousarray(_elements(t))
             writer.write(f"data/{folder}/{written[key]}", array.reshape(-1).view(np.uint8))
         meta = tensor_meta(t)
-        shape, step, strides = list(t.shape), 1, []
-        for n in reversed(shape):
-            strides.insert(0, {"as_int": step})
-            step *= max(n, 1)
-        meta["strides"] = strides  # the elements are written in order
+        meta["strides"] = [{"as_int": n} for n in contiguous_stride(t.shape)]  # the elements are written in order
         entries[name] = {
             "path_name": written[key], "is_param": isinstance(t, Parameter), "use_pickle": False,
             "tensor_meta": meta,
@@ -106,14 +104,16 @@ def _tensor(reader, record, entry, swapped):
     dtype = dtype_of(meta["dtype"])
     array = reader.read_array(record)
     sizes = [n["as_int"] for n in meta["sizes"]]
-    strides = [n["as_int"] for n in meta["strides"]]
+    strides, offset = [n["as_int"] for n in meta["strides"]], meta["storage_offset"]["as_int"]
     if not array.size and 0 not in sizes:
         raise RuntimeError(f"the file's record {record} is empty")
     array = array.view(dtype.numpy)
     if swapped:
         array = array.byteswap()
-    flat = from_array(array)
-    t = flat.as_strided(sizes, strides, meta["storage_offset"]["as_int"]).contiguous()
+    if not offset and strides == list(contiguous_stride(sizes)) and array.size == math.prod(sizes):
+        t = from_array(array.reshape(sizes))  # programs take it as it is: as a part of a flat one it would be copied for them
+    else:
+        t = from_array(array).as_strided(sizes, strides, offset).contiguous()
     device = device_of(meta["device"])
     if device.type != "cpu":
         t = t.to(_available(device))

@@ -355,6 +355,59 @@ assert torch.allclose(package(x), expected[1])
     subprocess.run([sys.executable, "-W", "ignore", "-c", text], check=True, timeout=120)
 
 
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (60, 40, 4)])
+def test_a_run_that_fails_leaves_buffers_as_they_were(tmp_path, shape):
+    class Count(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", ft.zeros(shape))
+
+        def forward(self, x):
+            self.n.add_(x)
+            return self.n.sum()
+
+    path = ft._inductor.aoti_compile_and_package(ft.export.export(Count(), (ft.ones(4),)), package_path=str(tmp_path / "p.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    run, size = package._runner._ahead, float(ft.zeros(shape).numel())
+
+    def interrupted(*operands):
+        run(*operands)
+        raise KeyboardInterrupt
+
+    for step in (1.0, 2.0, 3.0):
+        assert package(ft.ones(4)).item() == step * size
+        package._runner._ahead = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            package(ft.ones(4))
+        package._runner._ahead = run
+
+
+def test_weights_are_in_memory_once(tmp_path):
+    class Cache(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = ft.nn.Linear(4, 3)
+            self.register_buffer("kept", ft.zeros(8, 3))
+
+        def forward(self, x, i):
+            self.kept.index_copy_(0, i, self.layer(x))
+            return self.kept.sum(0)
+
+    program = ft.export.export(Cache(), (ft.ones(1, 4), ft.tensor([2])))
+    path = ft._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "p.pt2"))
+    package = ft._inductor.aoti_load_package(path)
+    held = {name: t._ftorch_storage for name, t in package._constants.items()}
+    for i in range(3):
+        package(ft.ones(1, 4), ft.tensor([i]))
+    assert not package._ordered  # copies for the program
+    for name, storage in held.items():  # a write puts the program's result there, which nothing else holds
+        t = package._constants[name]
+        assert t._ftorch_storage is storage and storage.trace is None and storage.value().shape == tuple(t.shape)
+    ft.export.save(program, tmp_path / "e.pt2")
+    loaded = ft.export.load(tmp_path / "e.pt2").state_dict
+    assert all(t._ftorch_storage.value().shape == tuple(t.shape) for t in loaded.values())
+
+
 def test_constants_in_another_order(tmp_path):
     class Turned(ft.nn.Module):
         def __init__(self):
