@@ -16,7 +16,6 @@ import itertools
 import math
 import operator
 from fractions import Fraction
-from typing import Any
 
 from .._ops import ops
 from .._subclasses.fake_tensor import FakeTensor, fake_like
@@ -32,9 +31,10 @@ from ..fx.experimental.symbolic_shapes import (
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..utils import _pytree as pytree
+from . import _indices
 from ._size_comparisons import constant_line, violation
 from ._size_expressions import fit, fit_floor
-from ._specialize import divisors, fixed, renamed, settled
+from ._specialize import divisors, fixed, inferred, joined, renamed, settled
 from ._symbols import Dynamic, Symbol, at, base, extremes, named, points, symbols_of
 from ._trace import Traces, trace_module
 from ._value_sizes import Draws, add_checks, forced, varying
@@ -59,7 +59,9 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
         return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown, forced)
 
     sources = argument_names(module.forward, args, kwargs)
-    return generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
+    made = generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
+    _indices.settle(made[0].graph, made[0].outputs)
+    return made
 
 
 def generalized(trace, leaves, symbols, names=None, sources=None) -> tuple[Traces, Dynamic]:
@@ -182,19 +184,11 @@ def _undecided(error):
 
 def _inferred(trace, leaves, symbols, guards):
     """The symbols with those that the program needs equal joined, and constant ones dropped."""
-    joined: dict[Any, Symbol] = {}
-    for s in symbols:
-        key = ("hint", s.hint) if s.is_hint or s.is_auto else s.label
-        if key in joined:
-            joined[key].uses += s.uses
-            joined[key].constrain(s.low, s.high)
-        else:
-            joined[key] = s
-    symbols = list(joined.values())
-    if not isinstance(_attempt(trace, leaves, symbols, guards), Exception):
-        return symbols
-    kept = [s for s in symbols if not s.is_auto]
-    for s in symbols:
+    for made in (inferred(trace, leaves, symbols, guards), joined(symbols, {})):
+        if not isinstance(_attempt(trace, leaves, made, guards), Exception):
+            return made
+    kept = [s for s in made if not s.is_auto]
+    for s in made:
         if s.is_auto and not isinstance(_attempt(trace, leaves, [*kept, s], guards), Exception):
             kept.append(s)
     return kept
@@ -295,9 +289,19 @@ class _Generalizer:
         vals = [node.meta.get("val") for node in row]
         node = row[0]
         if isinstance(vals[0], FakeTensor):
-            node.meta["val"] = self._fake(vals)
+            given = self._given(node)
+            node.meta["val"] = self._fake(vals) if given is None else given
         elif isinstance(vals[0], tuple):
             node.meta["val"] = tuple(self._fake(v) for v in zip(*vals))
+
+    def _given(self, node):
+        """What an input with sizes that vary is: the specification says it. None for other nodes."""
+        leaf = self.inputs.index(node) - len(self.inputs) + self.dynamic.leaf_count if node in self.inputs else -1
+        if leaf < 0:
+            return None
+        val = node.meta["val"]
+        found = [self.dynamic.size(leaf, d) for d in range(val.dim())]
+        return fake_like(val, [n if e is None else SymInt(n, e) for n, e in zip(val.shape, found)]) if any(found) else None
 
     def _fake(self, vals):
         if any(v.dim() != vals[0].dim() or v.dtype != vals[0].dtype for v in vals):

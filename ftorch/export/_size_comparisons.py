@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from ..eager.core import places
 from ..fx.experimental.symbolic_shapes import Expr, Guard, ShapeEnv, SymInt
+from ._indices import decide
 from .dynamic_shapes import UserError
 
-_TRACE = places.own_file("export/_trace.py")
+_ASKING = places.own_file("export/_trace.py"), places.own_file("export/_indices.py")
 _CHECKS = places.own_file("_toplevel/basics.py")
 _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -31,7 +32,7 @@ def _is_own(frame) -> bool:
 def _reader():
     """The frame that reads a tensor's sizes."""
     frame = sys._getframe(2)
-    while frame.f_code.co_filename == _TRACE:  # properties that ask each other
+    while frame.f_code.co_filename in _ASKING:  # properties that ask each other
         frame = frame.f_back
     return frame
 
@@ -39,8 +40,13 @@ def _reader():
 class Decisions(ShapeEnv):
     """The comparisons of sizes that the user's code made; the package's own are left out."""
 
+    for_user = False  # whether the package compares what the user asked for
+    is_over = False  # whether a size was not known, so that what is compared may be one of its numbers
+
     def note(self, guard):
-        if not _is_own(sys._getframe(2)) and guard not in self.guards:
+        if self.is_over:
+            return
+        if (self.for_user or not _is_own(sys._getframe(2))) and guard not in self.guards:
             self.guards.append(guard)
 
 
@@ -51,21 +57,45 @@ class Shown:
     Attributes:
         sizes: {name of a node: its sizes, numbers and `Expr`}.
         asked: whether the user's code looked at a size that is not among them.
+        notes_all: whether what is compared after that is noted, too.
     """
 
     sizes: dict[str, list]
     env: Decisions = field(default_factory=Decisions)
     asked: bool = False
+    notes_all: bool = False
 
     def __call__(self, node, shape):
         """The sizes of a node as Python sees them."""
+        found = self._known(node, shape)
+        if found is None and not _is_own(_reader()):
+            self._note_asked()
+        return shape if found is None else found
+
+    def _known(self, node, shape):
         known = self.sizes.get(node.name)
         if known is None or len(known) != len(shape):
-            self.asked = self.asked or not _is_own(_reader())
-            return shape
+            return None
         return tuple(
             SymInt(n, e, self.env) if isinstance(e, Expr) else n for n, e in zip(shape, known)
         )
+
+    def _note_asked(self):
+        self.asked = True
+        self.env.is_over = not self.notes_all
+
+    def indexed(self, node, shape, items):
+        """Notes what an index asks of the sizes of a node."""
+        sizes = self._known(node, shape)
+        if sizes is None:
+            if any(isinstance(item, slice) and item != slice(None) for item in items):
+                self._note_asked()
+            sizes = shape
+        self.env.for_user = True
+        try:
+            decide(sizes, items)
+        finally:
+            self.env.for_user = False
 
 
 # --- what a comparison asks -----------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
+from typing import Any
 
 from ..fx.experimental.symbolic_shapes import Expr, Guard
 from ._size_comparisons import (
@@ -19,9 +21,9 @@ from ._size_comparisons import (
     violation,
 )
 from ._size_expressions import fit, fit_floor
-from ._symbols import at, base, holds, own, points
+from ._symbols import Symbol, at, base, holds, own, points
 
-_ROUNDS = 4
+_ROUNDS = 8
 _SCANNED = 2048  # sizes at which a comparison is tried that has no simple form
 
 
@@ -37,18 +39,23 @@ def settled(trace, leaves, symbols, names):
     """
     guards: list[Guard] = []
     sizes = _of_inputs(leaves, symbols, names)
+    is_last = False  # whether nothing more is to be known of the sizes
     for _ in range(_ROUNDS):
-        shown = Shown(sizes)
+        shown = Shown(sizes, notes_all=is_last)
         with contextlib.suppress(Exception):  # the program's own errors show without sizes' symbols
             at(trace, leaves, symbols, base(symbols, guards), shown)
         symbols, found = _applied(symbols, guards, shown.env.guards)
         changed = found != guards
         guards = found
-        if not shown.asked or not symbols:
+        if not shown.asked or not symbols or is_last:
             break
         more = _of_nodes(trace, leaves, symbols, guards)
-        if len(more) <= len(sizes) and not changed:
-            break
+        if more is None:  # it does not take all of these sizes
+            symbols = inferred(trace, leaves, symbols, guards)
+            guards = fixed(guards, symbols)
+            more = _of_nodes(trace, leaves, symbols, guards) or {}
+            changed = True
+        is_last = len(more) <= len(sizes) and not changed
         sizes = {**more, **_of_inputs(leaves, symbols, names)}
     return symbols, guards
 
@@ -65,13 +72,15 @@ def _of_inputs(leaves, symbols, names):
 
 
 def _of_nodes(trace, leaves, symbols, guards):
-    """The sizes of what is computed, as far as runs at several points do the same."""
+    """The sizes of what is computed, as far as runs at several points do the same; None if only the example's runs."""
     tried = [base(symbols, guards), *points(symbols, guards, 2 + len(symbols), False)]
     rows, kept = [], []
     for point in tried:
         with contextlib.suppress(Exception):
             rows.append(list(at(trace, leaves, symbols, point).seen.items()))
             kept.append(point)
+    if len(kept) < 2:
+        return None
     values = {s.name: [p[k] for p in kept] for k, s in enumerate(symbols)}
     sizes: dict[str, list] = {}
     for row in zip(*rows):
@@ -98,14 +107,16 @@ def _applied(symbols, guards, noted):
     """(symbols, guards) with more comparisons."""
     kept, wrong = list(guards), []
     symbols = [dataclasses.replace(s, uses=list(s.uses)) for s in symbols]
+    became: dict[str, Expr] = {}  # what a comparison above joined or fixed
     for guard in noted:
-        (guard,) = fixed([guard], symbols) or (None,)
-        if guard is None or guard in kept:
+        (guard,) = fixed([_replaced(guard, became)], symbols) or (None,)
+        if guard is None or guard in kept or guard.left == guard.right:
             continue
         by_name = {s.name: s for s in symbols}
         pair = equals(guard)
         if pair is not None:
-            symbols, kept = _joined(symbols, kept, *(by_name[n] for n in pair))
+            symbols, kept, gone = _joined(symbols, kept, *(by_name[n] for n in pair))
+            became = {**{k: e.replaced(gone) for k, e in became.items()}, **gone}
             continue
         found = bounds(guard) or _scanned(guard, by_name)
         if found is None:
@@ -119,7 +130,9 @@ def _applied(symbols, guards, noted):
                 fix = [] if symbol.is_hint else [f"{symbol.label} = {symbol.hint}"]
                 raise violation([symbol.label], [constant_line(symbol.label, symbol.hint)], fix)
             symbols = [s for s in symbols if s is not symbol]
-            kept = fixed(kept, symbols)
+            gone = {symbol.name: Expr.of(low)}
+            became = {**{k: e.replaced(gone) for k, e in became.items()}, **gone}
+            kept = fixed([_replaced(g, gone) for g in kept], symbols)
         else:
             _narrow(symbol, low, high, wrong)
     if wrong:
@@ -158,7 +171,8 @@ def _joined(symbols, guards, a, b):
     keep.uses += drop.uses
     keep.constrain(drop.low, drop.high)
     symbols = [s for s in symbols if s is not drop]
-    return symbols, [_replaced(g, {drop.name: Expr.symbol(keep.name)}) for g in guards]
+    gone = {drop.name: Expr.symbol(keep.name)}
+    return symbols, [_replaced(g, gone) for g in guards], gone
 
 
 def _is_implied(guard, by_name):
@@ -188,8 +202,8 @@ def _scanned(guard, by_name):
 def _keep(guard, by_name, kept):
     """Keeps a comparison as a guard, where the symbols' specifications leave that open."""
     names = guard.left.free_symbols | guard.right.free_symbols
-    named = [by_name[n] for n in sorted(names) if not by_name[n].is_hint]
-    if not named:
+    named = [by_name[n] for n in names if not by_name[n].is_hint]
+    if not named or len(names) > 1:  # what compares several sizes is no constraint of one
         kept.append(guard)
         return
     sources = {s.name: s.source for s in by_name.values()}
@@ -225,6 +239,71 @@ def divisors(trace, leaves, symbols, guards):
     return [g for g in found if g not in guards]
 
 
+def inferred(trace, leaves, symbols, guards):
+    """The symbols with those joined that the program takes only if they are equal, without those that it takes at one size."""
+    keys = _together(trace, leaves, symbols, guards)
+    return joined([s for s in symbols if s.name in keys or not s.is_auto], keys)
+
+
+def _together(trace, leaves, symbols, guards) -> dict[str, str]:
+    """{symbol: one of those that it has to equal} of symbols; what has to be constant is not in it.
+
+    A size that the program takes alone, whatever the others are, equals none. Of the others of the same size as many are
+    left as they are as the program allows.
+    """
+    start = base(symbols, guards)
+
+    def runs(moved):
+        """Whether the program runs with other values of some symbols, the same for all of them."""
+        tried = ([n + step if k in moved else n for k, n in enumerate(start)] for step in range(1, 41))
+        fits = itertools.islice((p for p in tried if holds(guards, symbols, p)), 2)
+        return all([_runs(trace, leaves, symbols, p) for p in fits] or [False])
+
+    keys: dict[str, str] = {}
+    for k, symbol in enumerate(symbols):
+        if symbol.name in keys:
+            continue
+        if not runs({k}):
+            same = next((moved for moved in _alike(leaves, symbols, start, k) if runs(moved)), None)
+            if same is None:
+                continue
+            for other in sorted(same - {k}):
+                if runs(same - {other}):
+                    same.remove(other)
+        else:
+            same = {k}
+        keys.update((symbols[n].name, symbol.name) for n in same)
+    return keys
+
+
+def _alike(leaves, symbols, start, k):
+    """Sets of symbols of one's size that it may have to equal, likely ones first."""
+    same = [n for n in range(len(symbols)) if start[n] == start[k]]
+    places = [{d for _, d, *_ in s.uses} for s in symbols]
+    behind = [{d - leaves[i].dim() for i, d, *_ in s.uses} for s in symbols]
+    yield from ({n for n in same if of[n] & of[k]} for of in (places, behind))
+    yield from ({k, n} for n in same)
+    yield set(same)
+
+
+def joined(symbols, keys):
+    """The symbols with those of one key joined, of which one may have a name. Where there is none it is hint or name."""
+    found: dict[Any, Symbol] = {}
+    for s in symbols:
+        is_free = s.is_hint or s.is_auto
+        key = keys.get(s.name, ("hint", s.hint) if is_free else s.label)
+        other = found.get(key)
+        if other is None:
+            found[key] = dataclasses.replace(s, uses=list(s.uses))
+        elif is_free or other.is_hint or other.is_auto:
+            first, second = (other, s) if is_free else (s, other)
+            found[key] = dataclasses.replace(first, uses=[*other.uses, *s.uses])
+            found[key].constrain(second.low, second.high)
+        else:
+            found[s.label] = s
+    return list(found.values())
+
+
 def _runs(trace, leaves, symbols, point):
     try:
         at(trace, leaves, symbols, point)
@@ -255,4 +334,4 @@ def renamed(symbols, guards, names):
     return guards
 
 
-__all__ = ["divisors", "fixed", "own", "renamed", "settled"]
+__all__ = ["divisors", "fixed", "inferred", "joined", "own", "renamed", "settled"]

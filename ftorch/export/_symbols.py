@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -200,26 +201,48 @@ def _choices(symbol: Symbol, guards, multiples: bool, start: int) -> list[int]:
     return fits
 
 
+_ANYWHERE = 300
+
 # How far each symbol is from the example's value, trial by trial: no two are in proportion.
 _STEPS = ((0, 1, 3, 6, 4, 8, 2, 5, 9), (2, 0, 4, 1, 7, 3, 9, 6, 5), (1, 4, 0, 7, 2, 9, 5, 3, 8),
           (3, 2, 7, 0, 5, 1, 8, 4, 6))
 
 
 def points(symbols, guards, count, multiples):
-    """``count`` points beside the example's."""
-    found = []
+    """``count`` points beside the example's, or as many as are found; the example's if there are none."""
+    start, found = base(symbols, guards), []
     for trial in range(count):
-        for shift in range(12):
-            point = []
-            for k, s in enumerate(symbols):
-                steps = _STEPS[k % len(_STEPS)]
-                step = steps[(trial + shift) % len(steps)] + trial * (k // len(_STEPS))
-                choices = _choices(s, guards, multiples, step + shift // len(steps) * (k + 1))
-                point.append(choices[0] if choices else s.hint)
-            if holds(guards, symbols, point):
+        for point in itertools.chain(_near(symbols, guards, multiples, trial), _anywhere(symbols, multiples, trial)):
+            if point != start and point not in found and holds(guards, symbols, point):
                 found.append(point)
                 break
-    return found or [base(symbols, guards)]
+    return found or [start]
+
+
+def _near(symbols, guards, multiples, trial):
+    """Points in steps from the example's."""
+    for shift in range(12):
+        point = []
+        for k, s in enumerate(symbols):
+            steps = _STEPS[k % len(_STEPS)]
+            step = steps[(trial + shift) % len(steps)] + trial * (k // len(_STEPS))
+            choices = _choices(s, guards, multiples, step + shift // len(steps) * (k + 1))
+            point.append(choices[0] if choices else s.hint)
+        yield point
+
+
+def _anywhere(symbols, multiples, trial):
+    """Points that may be far from the example's and lie in no order: what compares several symbols leaves few of the near."""
+    drawn = random.Random(trial)
+    for _ in range(_ANYWHERE):
+        point = []
+        for s in symbols:
+            low, high = max(s.low, 2), min(s.high, 4 * s.hint + 16)
+            if multiples:
+                low, high = -(-low // s.hint), high // s.hint
+            number = drawn.randint(int(low), int(high)) if low <= high else 1
+            point.append(number * s.hint if multiples else number if low <= high else s.hint)
+        yield point
 
 
 def extremes(symbols, guards, multiples):

@@ -21,7 +21,6 @@ from .._subclasses.fake_tensor import fake_like
 from ..eager.call import op as _op
 from ..eager.core import api as torch_api
 from ..eager.core import places
-from ..eager.core.geometry import Size
 from ..eager.dispatch.randomness import FILL
 from ..eager.memory.storage import newest_level
 from ..eager.tensor import TensorBase, modes
@@ -30,10 +29,11 @@ from ..fx.experimental._aten_random import filling, overload_of
 from ..fx.experimental._trace_level import Traced, TraceLevel, kernel_of
 from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from ..fx.graph import Graph, snake_case
-from ..fx.node import Node
+from ..fx.node import Node, map_aggregate
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
-from . import _leaves
+from . import _indices, _leaves
+from ._indices import Indexed, Watched
 from ._jax_forms import FORMS
 from ._modules import PREFIXES, attributes_as, attributes_kept, input_names, module_stack, state_of
 from ._value_sizes import SIZED, Drawn, Draws, Varying
@@ -48,7 +48,6 @@ from .graph_signature import (
     TensorArgument,
 )
 
-_END = 9223372036854775807
 _LAYERS = os.path.join(places.PACKAGE, "nn", "modules", "")
 
 
@@ -107,37 +106,6 @@ class _List:
         return [_List(part).tolist() for part in self.t.unbind()] if self.t.dim() else self.t.item()
 
 
-class _Watched(Traced):
-    """A tensor whose sizes know how they follow from symbols, to Python."""
-
-    __slots__ = ()
-
-    @property
-    def shape(self):
-        shape = self._ftorch_geometry.shape
-        return tuple.__new__(Size, self._ftorch_level.sizes_shown(self._node, shape))  # type: ignore[attr-defined]
-
-    def size(self, dim=None):
-        """The sizes, or one of them."""
-        return self.shape if dim is None else self.shape[dim]
-
-    def numel(self):
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    nelement = numel
-
-    def is_same_size(self, other):
-        """Whether another tensor has the same sizes."""
-        return self.shape == other.shape
-
-    def __len__(self):
-        shape = self.shape
-        if not shape:
-            raise TypeError("len() of a 0-d tensor")
-        return int(shape[0])
-
-
 class ExportLevel(TraceLevel):
     """Records calls with ATen's composites whole; every tensor is an input or computed."""
 
@@ -170,6 +138,7 @@ class ExportLevel(TraceLevel):
         newest_level[0] += 1  # storages that are made from here on know it
         self.started = newest_level[0]
         self.shown: Any = None
+        self._asked: Any = None  # what is indexed with
         self.has_gradients = modes.grad
         self.seen: dict[str, tuple[str, str, tuple]] = {}
 
@@ -177,10 +146,15 @@ class ExportLevel(TraceLevel):
 
     def track(self, value, node):
         t = super().track(value, node)
-        self.seen[node.name] = node.op, str(node.target), tuple(value.shape)
+        self._note_seen(node, value)
         if self.shown is not None or (self.draws is not None and self.draws.drawn):
-            t.__class__ = _Watched
+            t.__class__ = Watched
+        elif self.draws is not None:
+            t.__class__ = Indexed
         return t
+
+    def _note_seen(self, node, value):
+        self.seen[node.name] = node.op, str(node.target), tuple(value.shape)
 
     def sizes_shown(self, node, shape):
         """The sizes of a node as Python sees them."""
@@ -217,7 +191,7 @@ class ExportLevel(TraceLevel):
         out = super().results(value, node)
         if drawn is not None:
             first = out if isinstance(out, Traced) else out[0]
-            drawn.node, first.__class__ = first._node, _Watched
+            drawn.node, first.__class__ = first._node, Watched
         if modes.grad or not self.has_gradients:
             return out
         self.has_gradients = False
@@ -241,11 +215,12 @@ class ExportLevel(TraceLevel):
             return value, drawn
         places = SIZED.get(node.target._opname)
         many = [value] if isinstance(value, TensorBase) else list(value)
-        if places is None or not many[0].dim():
+        if places is None or not many[0].dim() or node.target._overloadname == "self_int":
             return value, None
         given = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
         most = given.numel() if given is not None and node.target._opname != "bincount" else math.inf
         drawn = self.draws.draw(many[0].shape[0], node, 0, low=0, high=most)
+        drawn.counted = node.args[0] if isinstance(node.args[0], Node) else None
         if drawn.value != many[0].shape[0]:
             with self.below():
                 for k in places:
@@ -274,6 +249,7 @@ class ExportLevel(TraceLevel):
         if self.draws is None:
             return found
         self._pending = drawn = self.draws.draw(found[0]._inner.shape[0], None, 0, low=0, high=mask.numel())
+        drawn.counted = mask._node
         if drawn.value != found[0]._inner.shape[0]:
             with self.below():
                 inner = [p._inner.new_zeros(drawn.value) for p in found]
@@ -331,6 +307,7 @@ class ExportLevel(TraceLevel):
         target = super().call_inplace(op, operands, static)
         if isinstance(target, Traced):
             target._node.meta["val"] = fake_like(target._inner)
+            self._note_seen(target._node, target._inner)
         return target
 
     def _target(self, op, operands, static, form):
@@ -345,31 +322,28 @@ class ExportLevel(TraceLevel):
         return found
 
     def _record_view(self, definition, x, static):
-        if not definition.name.startswith("_index_"):
+        asked, self._asked = self._asked, None
+        is_whole = definition.name == "alias" and asked is not None and any(item is not ... for item in asked[0])
+        if not is_whole and not definition.name.startswith("_index_"):
             return super()._record_view(definition, x, static)
-        # The views of ``x[...]``, one by one: each has a shape of its own.
-        node, inner, dim = x._node, x._inner, 0
-        shape = iter(x.shape)
-        for item in static[0]:
-            size = None if item is None else next(shape)
-            if item is None:
-                call = ops.aten.unsqueeze.default, (dim,)
-            elif isinstance(item, int):
-                call = ops.aten.select.int, (dim, item)
-            else:
-                start, step, count = item
-                stop = start + step * (count - 1) + 1
-                # To the end, whatever the size.
-                call = ops.aten.slice.Tensor, (dim, start, _END if stop == size else stop, step)
-            dim += not isinstance(item, int)
-            if item != (0, 1, size):
-                overload, args = call
-                args = args[:3] if args[3:] == (1,) else args
-                node = self.graph.call_function(overload, (node, *args), name=overload._opname)
-                with self.below():
-                    inner = overload(inner, *args)
-                node.meta["val"] = fake_like(inner)
+        items, is_alone = asked or (_indices.items_of_static(static[0], x.shape), False)
+        node, inner, index = x._node, x._inner, _indices.Index(is_alone)
+        for overload, args in _indices.calls(items):
+            node = self.graph.call_function(overload, (node, *self.arguments(args)), name=overload._opname)
+            with self.below():
+                inner = overload(inner, *map_aggregate(args, lambda a: int(a) if isinstance(a, SymInt) else a))
+            node.meta.update(val=fake_like(inner), index=index)
         return node
+
+    def indexed(self, x, items, is_alone, view):
+        """A view ``x[...]``, for which the graph has what the user wrote (`ftorch.export._indices`)."""
+        if self.shown is not None:
+            self.shown.indexed(x._node, tuple(x._ftorch_geometry.shape), items)
+        self._asked = items, is_alone
+        try:
+            return view()
+        finally:
+            self._asked = None
 
     def random(self, kind, function, args, kwargs):
         name = function.__name__
@@ -384,6 +358,7 @@ class ExportLevel(TraceLevel):
                 function(*self._inner(args), **kwargs)
             if isinstance(args[0], Traced):
                 args[0]._node, node.meta["val"] = node, fake_like(args[0]._inner)
+                self._note_seen(node, args[0]._inner)
             return args[0]
         return self.whole(packet.default, args, kwargs)
 

@@ -23,6 +23,7 @@ from ..fx.experimental.symbolic_shapes import (
     SymFloat,
     SymInt,
     ValueRanges,
+    is_symbolic,
 )
 from ..fx.graph import Graph
 from ..fx.node import Node
@@ -30,6 +31,7 @@ from ._size_comparisons import bounds
 from ._size_expressions import fit
 
 _CHECKS = places.own_file("_toplevel/basics.py")
+_MOST = 2**63 - 2  # what ranges call the greatest number of elements
 
 # Ops whose results have as many rows as values say: the first size of which of their results.
 SIZED = {
@@ -48,6 +50,7 @@ class Drawn:
         node: what gives it; None for a mask that is no index of a result.
         dim: of which size of the node it is; None where the node is the number.
         low, high: what is known of it.
+        counted: the node whose elements it counts, of which there are at most ``high`` in the example.
         checks: (comparison, number) of what the program checks.
     """
 
@@ -57,6 +60,7 @@ class Drawn:
     dim: int | None = None
     low: float = -math.inf
     high: float = math.inf
+    counted: Node | None = None
     checks: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -191,6 +195,9 @@ class Varying:
             return shape
         return tuple(n if e is None else SymInt(n, e, self.draws) for n, e in zip(shape, known))
 
+    def indexed(self, node, shape, items):
+        """Nothing: what values decide is not compared."""
+
 
 def varying(main, others, values) -> Varying:
     """The sizes that runs with other numbers have otherwise.
@@ -216,7 +223,7 @@ def varying(main, others, values) -> Varying:
     return Varying(found)
 
 
-_ANSWERING = {places.own_file("eager/dispatch/levels.py"), places.own_file("export/_trace.py")}
+_ANSWERING = {places.own_file(name) for name in ("eager/dispatch/levels.py", "export/_trace.py", "export/_indices.py")}
 _TOLD = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # How far the numbers of other runs are from the example's, run by run, for one number after the other.
 _WAYS = (
@@ -262,6 +269,9 @@ def add_checks(graph: Graph, drawn: list[Drawn], nodes: dict[str, Node]) -> None
     """
     there = set(graph.nodes)
     for d in drawn:
+        val = None if d.counted is None else d.counted.meta.get("val")
+        if val is not None and d.high == math.prod(map(int, val.shape)) and is_symbolic(list(val.shape)):
+            d.high = _MOST
         number = nodes.get(d.name)
         if number is not None and number not in there and d.checks and d.dim is not None:
             with graph.inserting_after(d.node):
@@ -274,7 +284,7 @@ def add_checks(graph: Graph, drawn: list[Drawn], nodes: dict[str, Node]) -> None
             continue
         asked = {kind for kind, _ in d.checks}
         told = [("ge", d.low, f"{d.name} >= {d.low}"), ("le", d.high, f"{d.name} <= {d.high}")]
-        told = [(kind, end, text) for kind, end, text in told if math.isfinite(end)]
+        told = [(kind, end, text) for kind, end, text in told if abs(end) < _MOST]
         told += [
             (kind, end, f"{d.name} < {end}" if kind == "lt" else f"{end} < {d.name}")
             for kind, end in d.checks if kind in ("lt", "gt") and end is not None
