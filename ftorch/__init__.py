@@ -438,6 +438,11 @@ _STANDARD = frozenset(
     "builtins ctypes functools glob importlib inspect math os platform sys textwrap threading "
     "warnings".split()
 )
+# What was asked of the module in older versions, and is answered with a warning.
+_MOVED_QUESTIONS = {
+    "has_cuda": "torch.backends.cuda.is_built", "has_cudnn": "torch.backends.cudnn.is_available",
+    "has_mkldnn": "torch.backends.mkldnn.is_available", "has_mps": "torch.backends.mps.is_built",
+}
 
 
 def __getattr__(name):
@@ -445,6 +450,14 @@ def __getattr__(name):
 
     if name in _STANDARD:
         return importlib.import_module(name)
+
+    if name in _MOVED_QUESTIONS:
+        from .eager.core.user_warnings import warn_user
+
+        place = _MOVED_QUESTIONS[name]
+        warn_user(f"'{name}' is deprecated, please use '{place}()'")
+        module, _, function = place.removeprefix("torch.").rpartition(".")
+        return getattr(importlib.import_module(f"{__name__}.{module}"), function)()
 
     if name in _ELSEWHERE:
         value = getattr(importlib.import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from . import library
+from .library import get_ctx
+
+__all__ = ["custom_op", "get_ctx", "impl", "impl_abstract"]
 
 _TYPES = ("cpu", "cuda")
 

@@ -330,6 +330,8 @@ def __getattr__(name: str):
         return _namespace(name)
     if name == "_SDPBackend":
         return importlib.import_module(f"{__name__.partition('.')[0]}.nn.attention").SDPBackend
+    if name in ("_show_config", "_parallel_info"):
+        return getattr(importlib.import_module("..__config__", __name__), {"_show_config": "show"}.get(name, name[1:]))
     if name == "_cpu":
         return importlib.import_module("..cpu", __name__)
     if name in _ELSEWHERE:

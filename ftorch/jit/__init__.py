@@ -80,7 +80,7 @@ def _unique_state_dict(module, keep_vars=False):
 
 
 
-__getattr__ = _on_demand(globals(), "_state frontend")
+__getattr__ = _on_demand(globals(), "_recursive _state frontend")
 
 __all__ = [
     "Attribute",

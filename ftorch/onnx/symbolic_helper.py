@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import functools
 
+from ._symbolic import TensorProtoDataType
+from ._type_utils import _ROWS
 from .errors import OnnxExporterError
+
+# What symbolic functions give a Cast, by the dispatcher's names of types.
+cast_pytorch_to_onnx = {
+    row[0]: getattr(TensorProtoDataType, row[3])
+    for row in map(
+        _ROWS.__getitem__,
+        "UINT8 INT8 DOUBLE FLOAT HALF INT INT64 INT16 BOOL COMPLEX64 COMPLEX128 BFLOAT16 UNDEFINED".split(),
+    )
+}
 
 _CONVERTERS = {
     "v": lambda value: value, "t": lambda value: value, "none": lambda value: None,

@@ -380,6 +380,7 @@ class TensorLikePair(Pair):
             if torch.all(torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)):
                 return
         a, e = elements(actual), elements(expected)
+        rtol, atol = float(rtol), float(atol)  # tensors of one element are taken, too
         matches = matches_of(a, e, rtol, atol, equal_nan)
         if matches.all():
             return

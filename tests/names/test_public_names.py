@@ -87,3 +87,17 @@ def test_steps_are_those_of_the_requester_with_most():
         tracker.erase_step_count("b")
         counts.append(found)
     assert counts[0] == counts[1]
+
+
+def test_older_questions():
+    for name in ("has_cuda", "has_cudnn", "has_mkldnn", "has_mps"):
+        said = []
+        for library in (torch, ftorch):
+            with pytest.warns(UserWarning) as warned:
+                assert isinstance(getattr(library, name), bool)
+            said.append([str(w.message) for w in warned])
+        assert said[0] == said[1]
+    theirs, ours = (t.onnx.symbolic_helper.cast_pytorch_to_onnx for t in (torch, ftorch))
+    assert {k: int(v) for k, v in ours.items()} == {k: int(v) for k, v in theirs.items()}
+    assert ftorch._C._show_config() == ftorch.__config__.show()
+    assert ftorch._C._parallel_info() == ftorch.__config__.parallel_info()

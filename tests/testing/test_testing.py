@@ -50,13 +50,14 @@ PAIRS = [
 @pytest.mark.parametrize("options", [
     {}, {"rtol": 0, "atol": 0}, {"rtol": 0.5, "atol": 0.1}, {"equal_nan": True},
     {"check_dtype": False}, {"rtol": 1e-3}, {"msg": "text"}, {"msg": lambda m: f"<{m}>"},
-    {"check_stride": True},
+    {"check_stride": True}, {"rtol": 0.0, "atol": "tensor"},
 ])
 def test_assert_close(options):
     for pair in PAIRS:
         def program(t):
             actual, expected = pair(t)
-            return t.testing.assert_close(actual, expected, **options)
+            given = {k: t.tensor(0.5) if v == "tensor" else v for k, v in options.items()}
+            return t.testing.assert_close(actual, expected, **given)
 
         assert_shows_same(program, text=without_path)
 

@@ -273,11 +273,16 @@ def _check_bounds(x, size, stride, start):
 
 def part(t, g: Geometry, offset: int):
     """The tensor of a geometry, at an offset from ``t``, in the storage of ``t``."""
-    if g.dtype is not t._ftorch_geometry.dtype:  # a part of complex numbers
-        items = (t._ftorch_storage.nbytes // t._ftorch_geometry.dtype.itemsize,)
-        t = as_strided(t, items, (1,), 0)
-        t = view_call(OPS["view_as_real"], t, ())
-    found = as_strided(t, g.shape, g.stride, offset + t._ftorch_offset)
+    start, own = t._ftorch_offset, t._ftorch_geometry.dtype
+    if g.dtype is not own:  # a part of complex numbers, or pairs as such: the whole storage is seen as the other
+        items = t._ftorch_storage.nbytes // own.itemsize
+        if own.is_complex:
+            t = view_call(OPS["view_as_real"], as_strided(t, (items,), (1,), 0), ())
+            start *= 2
+        else:
+            t = view_call(OPS["view_as_complex"], as_strided(t, (items // 2, 2), (2, 1), 0), ())
+            start //= 2
+    found = as_strided(t, g.shape, g.stride, offset + start)
     for bit, name in ((CONJ, "_conj"), (NEG, "_neg_view")):
         if (found._ftorch_geometry.bits ^ g.bits) & bit:
             found = view_call(OPS[name], found)

@@ -113,7 +113,7 @@ def writing(way):
     def write(arrays, numbers):
         array, value = arrays
         if plain and array.flags.c_contiguous:
-            memory = array.copy()
+            memory = np.array(array)  # which a scalar, of a step before, is no array without
             np.ndarray(shape, dtype, memory, at(numbers) * item, strides)[...] = value
             return (memory,)
         memory = np.array(array.transpose(layout.order), order="C")

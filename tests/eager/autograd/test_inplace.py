@@ -285,3 +285,27 @@ def test_gradients_of_what_chooses_elements(name):
         return first.requires_grad, m.autograd.grad((y * y).sum(), x, create_graph=True)[0].requires_grad, first
 
     both(program)
+
+
+PAIRS = {
+    "flat complex": lambda m, x: m.view_as_complex(x).reshape(8),
+    "row of pairs": lambda m, x: m.view_as_complex(x[1, 1:]),
+    "conjugate": lambda m, x: m.view_as_complex(x)[:, 1:].conj(),
+    "pairs again": lambda m, x: m.view_as_real(m.view_as_complex(x)[1:])[..., 0],
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_writes_into_complex_views_of_pairs(name):
+    """The gradient of what is written is found in the real gradient of the pairs."""
+
+    def run(m):
+        x = m.arange(16.0).double().reshape(2, 4, 2).requires_grad_()
+        whole = x.clone()
+        view = PAIRS[name](m, whole)
+        view.mul_(3)
+        (view * view.detach().clone()).sum().abs().backward(retain_graph=True)
+        (whole * whole).sum().backward()
+        return view.detach().resolve_conj(), x.grad
+
+    both(run)

@@ -137,3 +137,21 @@ def test_versions_and_graphs(t):
     assert w.sum().item() == COLUMNS + 3
     with pytest.raises(RuntimeError, match="leaf Variable"):
         w[2:5].mul_(2)
+
+
+def test_writes_into_single_numbers_of_a_step_before():
+    """What a step before made is a number of NumPy's there, which is no memory to write to."""
+
+    def program(t, n):
+        count = t.tensor(float(n))
+        factor = t.full((), float("nan"))
+        known = count - 1 > 0
+        factor[known] = count[known] / (count - 1)[known]
+        result = t.tensor(2.0)
+        result *= factor
+        total = t.ones(3).sum() * count
+        total[...] = total + count
+        return result.item(), total.item()
+
+    for n in (3, 4, 2, 5, 6):
+        assert program(ftorch, n) == program(torch, n)

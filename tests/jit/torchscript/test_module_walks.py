@@ -100,3 +100,49 @@ def test_attributes_of_subclasses_of_tuples():
         warnings.simplefilter("ignore")
         ftorch.jit.save(ftorch.jit.script(module), file)
     assert torch.jit.load(io.BytesIO(file.getvalue())).parts == (1, 2)
+
+
+PREPARED = """
+class Doubles(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x * 2
+
+
+class Prepared(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return x
+
+    def __prepare_scriptable__(self):
+        calls.append(type(self).__name__)
+        return Doubles()
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = self.b = Prepared()
+        self.layers = nn.ModuleList([Prepared(), nn.ReLU()])
+
+    def forward(self, x: torch.Tensor):
+        for layer in self.layers:
+            x = layer(x)
+        return self.b(self.a(x))
+
+    def __prepare_scriptable__(self):
+        calls.append("Outer")
+        return self
+"""
+
+
+def test_modules_say_what_is_scripted_in_their_place():
+    found = []
+    for library in LIBRARIES:
+        file = f"<prepared {library.__name__}>"
+        linecache.cache[file] = len(PREPARED), None, PREPARED.splitlines(True), file
+        names = {"torch": library, "nn": library.nn, "__name__": "prepared", "calls": []}
+        exec(compile(PREPARED, file, "exec"), names)
+        module = names["Outer"]()
+        scripted = library.jit.script(module)
+        parts = [type(m).__name__ for m in (module.a, module.b, *module.layers)]
+        found.append((scripted(library.ones(2)).tolist(), names["calls"], parts, module.a is module.b))
+    assert found[0] == found[1]

@@ -46,6 +46,9 @@ PROGRAMS = [
     "def f():\n    x = {'a':1}\n    return x.get(1)",
     "def f():\n    x = {'a':1}\n    return x.pop(1)",
     "def f():\n    x = {'a':1}\n    x.update({1:2})\n    return x",
+    "def f(x: Tensor):\n    return tuple(x.size())", "def f(x: Tensor):\n    return tuple(x)",
+    "def f():\n    return tuple([1, 2])",
+    "def f():\n    return tuple()", "def f():\n    return tuple((1, 2), (3, 4))", "def f():\n    return tuple('ab')",
     "def f():\n    x = {'a':1}\n    return x.get('b', 'c')",
 ]
 LISTS = {
@@ -99,6 +102,33 @@ def test_older_constructors(arguments):
         except RuntimeError as error:
             return str(error).strip().partition("\n  File")[0]
         return made.shape, str(made.dtype), made.tolist() if arguments == "[2, 3]" else None
+
+    theirs, ours = (program(t) for t in LIBRARIES)
+    assert ours == theirs
+
+
+PAIR = """
+def f(x: Tensor, size: Optional[Union[int, Tuple[Optional[int], Optional[int]]]]):
+    if size is None:
+        size = int(x.max()) + 1
+    if isinstance(size, (tuple, list)):
+        n, m = size
+        if n is None:
+            n = 1
+        if m is None:
+            m = int(x.max()) + 1
+        size = (n, m)
+    else:
+        size = (size, size)
+    return tuple(size) + x.size()[1:], max(size), tuple((1, x))
+"""
+
+
+@pytest.mark.parametrize("size", [None, 3, (2, None), (None, 4), (5, 6)])
+def test_tuples_are_what_is_left_of_a_union(size):
+    def program(t):
+        *found, (one, x) = t.jit.CompilationUnit(PAIR).f(t.arange(4.0).reshape(4, 1), size)
+        return found, one, x.tolist()
 
     theirs, ours = (program(t) for t in LIBRARIES)
     assert ours == theirs

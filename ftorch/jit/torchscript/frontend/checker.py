@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from ..program.aten import OVERLOADS
-from ..program.types import NONE, Type, infer, parse_type, unify
+from ..program.types import NONE, Type, infer, parse_type, unify, union_of
 from .context import ModuleRef, _highlight
 from .inference import Inference, accepts, fits_key, is_empty, is_optional
 from .variants import mismatches
@@ -310,6 +310,8 @@ class Checker(Inference):
 
     def merged(self, name, one, other):
         kind = unify([one, other])
+        if kind is None:  # one of them may be a type of those that the other may be
+            kind = next((u for u, t in ((one, other), (other, one)) if u.name == "Union" and t in u.args), None)
         if kind is None and _plain(one) and _plain(other):
             return _Unusable(f"\nType mismatch: {name} is set to type {one} in the true branch and type "
                              f"{other} in the false branch")
@@ -413,9 +415,15 @@ class Checker(Inference):
         elif kind.name == "Optional":
             self.env[name] = kind.args[0]
         else:
-            self.env[name] = None
+            self.env[name] = union_of([a for a in kind.args if a != NONE])
 
     def narrow_class(self, name, kinds, holds):
+        kind = self.env.get(name)
+        if isinstance(kind, Type) and kind.name == "Union":
+            wanted = [parse_type(k) for k in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
+            left = [a for a in kind.args if any(_is_one(a, w) for w in wanted) == holds]
+            self.env[name] = union_of(left) if left else None
+            return
         single = None if isinstance(kinds, ast.Tuple) else parse_type(kinds)
         plain = single is not None and single.name not in ("list", "dict", "tuple", "Any")
         self.env[name] = single if holds and plain else None
@@ -518,6 +526,11 @@ class Checker(Inference):
             reason = reason or f"Keyword argument {unknown} unknown."
         if reason is not None:
             raise self.error(f"\n{schema}:\n{reason}\n", e)
+
+
+def _is_one(kind, wanted) -> bool:
+    """Whether a type is one that ``isinstance`` is asked for; of containers it may be told without what they hold."""
+    return kind == wanted or not wanted.args and kind.name.lower() == wanted.name
 
 
 def _plain(kind) -> bool:

@@ -474,12 +474,27 @@ class Inference:
             return None
         kinds = [self.kind(a) for a in e.args]
         self.counted(name, e)
+        if name == "tuple":
+            return self.as_tuple(kinds, e)
         if name == "range":
             return Type("List", (INT,))
         if name in ("enumerate", "zip"):
             return self.pairs(name, kinds, e)
         made = CONVERSIONS.get(name)
         return made(kinds) if callable(made) else made
+
+    def as_tuple(self, kinds, e):
+        """The type of ``tuple(x)``: of what is one, which it becomes, since programs' texts have no such function."""
+        if len(kinds) != 1:
+            raise self.error(f"tuple expected exactly 1 arguments but found {len(kinds)}", e)
+        kind = kinds[0]
+        if kind is not None and kind.name == "List":
+            raise self.error("cannot statically infer the expected size of a list in this context", e)
+        if kind is not None and kind.name != "Tuple":
+            raise self.error(f"{kind} cannot be used as a tuple", e)
+        if kind is not None:
+            e.func, e.args = ast.Name("annotate", ast.Load()), [ast.parse(str(kind), mode="eval").body, e.args[0]]
+        return kind
 
     def counted(self, name, e):
         """Complains of too few or too many arguments of what is iterated over."""

@@ -86,7 +86,9 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     if _isinstance(obj, ScriptModule):
         return obj._script()
     if _isinstance(obj, Module):
-        return script_module(obj)
+        return script_module(_prepared(obj, {}))
+    if hasattr(obj, "__prepare_scriptable__"):
+        obj = obj.__prepare_scriptable__()
     if inspect.isclass(obj):
         if issubclass(obj, Module):
             raise RuntimeError(
@@ -114,6 +116,27 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     if type(obj).__module__ == "builtins":
         raise TypeError(f"{type(obj)} is a built-in class")
     raise RuntimeError(f"Could not get name of python class object: {obj!r}")
+
+
+def _prepared(module, known):
+    """What is compiled in a module's place: what its ``__prepare_scriptable__`` gives, with submodules that are such, too.
+
+    As in PyTorch, the submodules of the module itself are replaced.
+    """
+    if id(module) in known:
+        return known[id(module)]
+    hook = getattr(module, "__prepare_scriptable__", None)
+    known[id(module)] = made = module if hook is None else hook()
+    if not _isinstance(made, Module) or _isinstance(made, ScriptModule):
+        return made
+    for name, value in list(vars(made).items()):
+        if name == "_modules":
+            for key, child in value.items():
+                if child is not None:
+                    value[key] = _prepared(child, known)
+        elif _isinstance(value, Module):
+            vars(made)[name] = _prepared(value, known)
+    return made
 
 
 def script_method(fn):

@@ -40,12 +40,12 @@ _POSITIONS = {"softmax": 2, "log_softmax": 2, "quantize_per_tensor": 3, "quantiz
 # Methods of tensors that are ops without being declared as such.
 _METHODS = frozenset(
     "__and__ __getitem__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ __rshift__ __xor__ "
-    "_indices _nnz _values backward bernoulli_ cauchy_ ccol_indices coalesce col_indices crow_indices contiguous cpu "
-    "cuda dense_dim dim element_size expand_as exponential_ fill_diagonal_ geometric_ get_device indices is_coalesced "
-    "is_contiguous is_distributed is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel pin_memory "
-    "random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices set_ size sparse_dim "
-    "sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset stride sum_to_size to to_dense to_padded_tensor "
-    "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr uniform_ values view_as".split()
+    "_coalesced_ _indices _nnz _values backward bernoulli_ cauchy_ ccol_indices coalesce col_indices contiguous cpu "
+    "crow_indices cuda dense_dim dim element_size expand_as exponential_ fill_diagonal_ geometric_ get_device indices "
+    "is_coalesced is_contiguous is_distributed is_pinned is_set_to item log_normal_ new_empty_strided normal_ numel "
+    "pin_memory random_ requires_grad_ reshape_as resize resize_ resize_as retain_grad row_indices set_ size "
+    "sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ storage_offset stride sum_to_size to to_dense "
+    "to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr uniform_ values view_as".split()
 )
 # Public functions that are no ops, or that reach outside of the program.
 _REFUSED = frozenset(

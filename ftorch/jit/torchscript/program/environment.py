@@ -81,4 +81,5 @@ ENVIRONMENT.update(
     _f_all=operator_named("all"),
     _f_any=operator_named("any"),
     _f_len=len,
+    _f_tuple=tuple,
 )

@@ -24,7 +24,7 @@ __all__ = ["compile_function", "evaluate"]
 _LITERALS = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf),
              "nanj": complex(0, math.nan)}
 _PLAIN_FUNCTIONS = frozenset(
-    "len min max abs round sorted list dict sum all any print range enumerate zip reversed ord chr "
+    "len min max abs round sorted list tuple dict sum all any print range enumerate zip reversed ord chr "
     "hex oct bin hash divmod pow".split()
 )
 _MATH = frozenset("sqrt exp log floor ceil sin cos tan tanh pow".split())
