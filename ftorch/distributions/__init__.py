@@ -8,6 +8,7 @@
 tensor(-1.0986)
 """
 
+from ..eager.bindings.constructors import own_constructors
 from . import _kl_cross, _kl_same, constraints, kl, transforms  # noqa: F401
 from .bernoulli import Bernoulli
 from .beta import Beta
@@ -66,3 +67,5 @@ __all__ = [
     "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to",
     "kl_divergence", "register_kl", "transform_to", *transforms.__all__,
 ]
+
+own_constructors(map(globals().__getitem__, __all__))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ftorch as torch
+from ftorch.eager.bindings.constructors import own_constructors
 
 __all__ = [
     "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
@@ -511,3 +512,5 @@ positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+
+own_constructors([_GreaterThan, _GreaterThanEq, _LessThan, _Interval, _HalfOpenInterval, _IntegerInterval, _Stack])

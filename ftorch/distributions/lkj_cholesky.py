@@ -40,6 +40,7 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
+        _ = self._ftorch_beta  # which finds fault with the concentration first
         super().__init__(self.concentration.size(), torch.Size((dim, dim)), validate_args)
 
     @lazy_property

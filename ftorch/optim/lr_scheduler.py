@@ -7,6 +7,7 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 
+from ..eager.bindings.constructors import own_constructors
 from ..eager.tensor import Tensor as Tensor
 from ._lr_base import (
     EPOCH_DEPRECATION_WARNING,
@@ -393,3 +394,5 @@ class ReduceLROnPlateau(LRScheduler):
         """Takes over what `state_dict` gave."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)
+
+own_constructors([LambdaLR])

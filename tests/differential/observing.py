@@ -132,7 +132,7 @@ def _pointer(t):
     if type(t).__name__ == "MaskedTensor" or t.is_nested:  # wrappers, whose own memory says nothing
         return None
     try:
-        return t.untyped_storage().data_ptr() or None
+        return t.untyped_storage().data_ptr() or None if t.untyped_storage().nbytes() else None
     except Exception:
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...eager.bindings.constructors import own_constructors
 from ...nn import Module
 
 __all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
@@ -46,3 +47,5 @@ class QuantWrapper(Module):
 
     def forward(self, X):
         return self.dequant(self.module(self.quant(X)))
+
+own_constructors([DeQuantStub, QuantStub])

@@ -13,6 +13,7 @@ from ..autograd.views import view_call
 from ..call.op import call_out
 from ..core import device, dtype, formats, geometry
 from ..core.public_functions import Function, know
+from ..core.return_values import RETURN_TYPES, on_made
 from ..sampling.generator import Generator
 from ..tensor import TensorBase
 
@@ -80,5 +81,15 @@ _ORDINARY = frozenset((
     complex, bytes, slice, range, type(...), dtype.dtype, device.device, formats.layout, formats.memory_format, geometry.Size,
     Generator,
 ))
+# Classes that are written in C in PyTorch: the module that CPython's messages name them with, beside the package's.
+_IN_C = {dtype.dtype: "", device.device: "", formats.layout: "", formats.memory_format: "", formats.qscheme: "",
+         geometry.Size: "", dtype.finfo: "", dtype.iinfo: "", Generator: "_C."}
+
+
 if native.module is not None:
     native.module.configure_functions(_ORDINARY, view_call, call_out, TensorBase)
+for _class, _place in _IN_C.items():
+    native.call_in_c(_class, _place, _class is not Generator)
+for _class in RETURN_TYPES.values():
+    native.call_in_c(_class, "return_types.")
+on_made.append(lambda cls: native.call_in_c(cls, "return_types."))

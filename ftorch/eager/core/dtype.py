@@ -331,8 +331,7 @@ class _Limits:
     def __eq__(self, other):
         return type(self) is type(other) and self._dtype is other._dtype
 
-    def __hash__(self):
-        return hash(self._dtype)
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self):
         fields = ", ".join(f"{name}={getattr(self, name):g}" for name in self._printed)
@@ -350,6 +349,8 @@ class finfo(_Limits):
     65504.0
     """
 
+    __slots__ = ()
+    __module__ = "ftorch"
     _printed = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: dtype | None = None):
@@ -383,6 +384,8 @@ class iinfo(_Limits):
     -128
     """
 
+    __slots__ = ()
+    __module__ = "ftorch"
     _printed = ("min", "max")
 
     # What quantized dtypes keep their integers in.

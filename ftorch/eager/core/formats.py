@@ -8,6 +8,8 @@ from .geometry import Geometry, channels_last_stride, contiguous_stride
 class _Named:
     """A constant that prints and pickles as its name."""
 
+    __slots__ = ("_name",)
+
     def __init__(self, name):
         self._name = name
 
@@ -22,18 +24,21 @@ class layout(_Named):
     """How a tensor's elements are kept: ``torch.strided``, ``torch.sparse_coo``, ..."""
 
     __module__ = "ftorch"
+    __slots__ = ()
 
 
 class memory_format(_Named):
     """The order of dimensions in memory: ``torch.contiguous_format``, ``torch.channels_last``, ..."""
 
     __module__ = "ftorch"
+    __slots__ = ()
 
 
 class qscheme(_Named):
     """How numbers are quantized: ``torch.per_tensor_affine``, ..."""
 
     __module__ = "ftorch"
+    __slots__ = ()
 
 
 (per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric,

@@ -51,6 +51,7 @@ class ReturnType(tuple):
 
 
 RETURN_TYPES: dict[str, type] = {}
+on_made: list = []  # functions that are called with each class as it is made
 
 
 @functools.cache
@@ -66,6 +67,8 @@ def return_type(name, fields):
         "n_unnamed_fields": 0,
     }
     made = type(name, (ReturnType,), namespace)
+    for look in on_made:
+        look(made)
     RETURN_TYPES[name] = made
     return made
 

@@ -110,6 +110,11 @@ def difference(a, b):
     return a - b
 
 
+def refuse_cast(have, want):
+    """Raises PyTorch's error for a result in place, or into ``out``, whose dtype is of a higher category."""
+    raise RuntimeError(f"result type {dtype_name(have)} can't be cast to the desired output type {dtype_name(want)}")
+
+
 def refuse_bool_difference(*is_bool):
     """Raises PyTorch's error if any operand of a subtraction is boolean."""
     if all(is_bool):

@@ -47,6 +47,7 @@ class PrivateMap(np.memmap):
 
 _WORTH_WAITING = 1 << 20  # bytes from which memory that a program borrowed is waited for
 _PART_OF_A_COPY = 8e-11  # s for a byte: a quarter of what a copy takes
+_first_told: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()  # of XLA's arrays
 _told: weakref.WeakKeyDictionary[Storage, int] = weakref.WeakKeyDictionary()  # addresses that somebody has asked for
 
 
@@ -209,10 +210,21 @@ class Storage:
                 if value.__class__ is np.ndarray:
                     value = self.as_jax()
                 if hasattr(value, "unsafe_buffer_pointer"):
-                    return value.unsafe_buffer_pointer()
+                    return self._own_address(value)
                 return id(self) * 64  # a tracer: its memory is not there yet
             self.share_host()
         return self.host.ctypes.data
+
+    def _own_address(self, value: Array) -> int:
+        """The address of an array of XLA's, which two storages may share until one is written to: told of one of them only."""
+        address = value.unsafe_buffer_pointer()
+        first = _first_told.get(address)
+        if first not in (None, self) and isinstance(first.array, Array) and first.array.unsafe_buffer_pointer() == address:
+            if self.root.is_contiguous:
+                return self.own_memory().ctypes.data
+        else:
+            _first_told[address] = self
+        return address
 
     def reinterpret(self, dtype) -> None:
         """Takes bytes of a file that nobody has read yet for elements of a dtype, which reads them as they are."""

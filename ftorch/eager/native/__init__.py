@@ -75,7 +75,7 @@ def _register():
         found = importlib.import_module("._kernels", __name__)
         if others := codes.differing(found):
             raise ImportError(f"other numbers of {', '.join(others)}")
-        if not hasattr(found, "configure_functions"):
+        if not hasattr(found, "name_type"):
             raise ImportError("it makes no public functions")
         found.set_brain(np.dtype(jax.numpy.bfloat16).num)
         library = ctypes.CDLL(spec.origin)
@@ -101,6 +101,12 @@ multiplies_bfloat16 = available and bool(
 )  # whether the processor has instructions for it
 multiplies_bytes = available and bool(_library.ftorch_multiplies_bytes())  # whether it has those for int8
 _TYPES = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float}
+
+
+def call_in_c(cls: type, place: str, is_final: bool = True) -> None:
+    """Lets CPython's errors call a class ``torch.place.Name``, as if it were written in C; of a final one none is derived."""
+    if module is not None:
+        module.name_type(cls, f"torch.{place}{cls.__name__}", is_final)
 
 
 def function(name, types):

@@ -59,6 +59,9 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
+    __slots__ = ("device", "lock", "cached_normal", "_engine", "_bits", "_raw", "_ftorch_capsule", "_seed", "_ftorch_fresh",
+                 "_cached_float", "__weakref__")
+
     def __init__(self, device="cpu"):
         self.device = _device.canonical(_device.device(device))
         if self.device.type == "meta":

@@ -15,7 +15,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import CONJ, Size, geometry
 from ..memory.storage import Storage
-from ..runtime import value_checks
+from ..runtime import capture_trace, value_checks
 from ..tensor import Tensor, TensorBase, from_array, wrap
 from .numpy_interop import from_numpy
 
@@ -107,7 +107,12 @@ def _consume(ext_tensor):
     if isinstance(ext_tensor, TensorBase):
         if ext_tensor.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return ext_tensor.detach()
+        given = ext_tensor.detach()
+        g = given._ftorch_geometry
+        if (g.device is not _device.CPU or g.bits or g.dtype.name == "bfloat16" or capture_trace.capturing() is not None
+                or given.__class__ is not Tensor or not given._ftorch_storage.has_memory()):
+            return given
+        return from_numpy(given.numpy())  # a storage of its own over the memory, which starts at the first element
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = _Capsule(ext_tensor)
     if isinstance(ext_tensor, np.ndarray):

@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 
 from ..._arrays import aligned_empty
+from .. import native
 from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
@@ -19,7 +20,7 @@ from ..core.user_warnings import warn_once
 from ..memory.storage import Storage
 from ..runtime.executor import copied_with
 from ..tensor import TensorBase, wrap_view
-from .storage_arguments import check_made, check_wrapped, where
+from .storage_arguments import check_made, check_size, check_wrapped, untyped_argument, where
 from .storage_memory import (
     bytes_of,
     cell_of,
@@ -112,7 +113,8 @@ class UntypedStorage(BaseStorage):
     """The bytes that one or several tensors share.
 
     Args:
-        size: how many, or the bytes as a sequence.
+        args: how many, or the bytes as a sequence; nothing for none.
+        device: where they are, by default on the CPU.
 
     >>> import ftorch as torch
     >>> torch.zeros(3).untyped_storage().nbytes()
@@ -121,12 +123,13 @@ class UntypedStorage(BaseStorage):
 
     __module__ = "ftorch.storage"
 
-    def __init__(self, size=0, *, device=None, _cell=None):
+    def __init__(self, *args, device=None, _cell=None, **more):
         if _cell is None:
+            size = untyped_argument(args, device, more)
             if isinstance(size, int):
-                _cell = new_cell(size, _dtype.uint8, device)
+                _cell = new_cell(check_size(size), _dtype.uint8, device)
             else:
-                _cell = cell_of(self._values(size), _dtype.uint8, _device.resolve(device))
+                _cell = cell_of(size, _dtype.uint8, _device.resolve(device))
         self._cell = _cell
 
     @staticmethod
@@ -136,17 +139,6 @@ class UntypedStorage(BaseStorage):
         if known is None:
             known = _KNOWN[id(cell)] = UntypedStorage(_cell=cell)
         return known
-
-    @staticmethod
-    def _values(items) -> np.ndarray:
-        start = "torch.UntypedStorage():"
-        if not hasattr(items, "__getitem__") or not hasattr(items, "__len__"):
-            raise RuntimeError(f"{start} Expected a sequence type, but got {type(items).__name__}")
-        for v in items:
-            if not isinstance(v, (int, np.integer)):
-                raise RuntimeError(f"{start} tried to construct a storage from a sequence ({type(items).__name__}), but one "
-                                   f"of the items was of type {type(v).__name__} instead of int")
-        return np.array([int(v) & 255 for v in items], np.uint8)
 
     @staticmethod
     def from_file(filename, shared=False, nbytes=0) -> UntypedStorage:
@@ -225,6 +217,7 @@ class UntypedStorage(BaseStorage):
         if not isinstance(nbytes, int):
             raise RuntimeError(f"resize_ expects an int, but got {type(nbytes).__name__}")
         cell = self._cell
+        check_size(nbytes)
         if is_meta(cell):
             cell.root = meta_cell(nbytes, cell.root.dtype).root
             return self
@@ -351,7 +344,7 @@ class TypedStorage(BaseStorage):
         check_made(args)
         place = where(device)
         if not args or isinstance(args[0], int):
-            self._cell = new_cell((args[0] if args else 0) * self.dtype.itemsize, self.dtype, place)
+            self._cell = new_cell(check_size((args[0] if args else 0) * self.dtype.itemsize), self.dtype, place)
         else:
             values = np.array(list(args[0])).astype(self.dtype.numpy)
             self._cell = cell_of(values, self.dtype, place)
@@ -569,6 +562,8 @@ def _conversion(name, dtype):
 
 for _name, _to in _CONVERSIONS.items():
     _conversion(_name, _to)
+for _class in (UntypedStorage, TypedStorage):
+    native.call_in_c(_class, "storage.", is_final=False)
 
 
 def as_tensor_of(storage, dtype=None) -> TensorBase:

@@ -1,5 +1,6 @@
 """The module classes, by family; ``torch.nn`` has all of them."""
 
+from ...eager.bindings.constructors import own_constructors
 from .activation import (
     CELU,
     ELU,
@@ -42,6 +43,7 @@ from .batchnorm import (
     LazyBatchNorm2d,
     LazyBatchNorm3d,
     SyncBatchNorm,
+    _BatchNorm,
 )
 from .channelshuffle import (
     ChannelShuffle,
@@ -373,3 +375,10 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+own_constructors([_BatchNorm])
+own_constructors(  # but of these bases, which PyTorch has, too
+    map(globals().__getitem__, __all__),
+    ("_AdaptiveAvgPoolNd", "_AdaptiveMaxPoolNd", "_BatchNorm", "_DropoutNd", "_InstanceNorm", "_LPPoolNd", "_LazyNormBase",
+     "_Loss", "_MaxPoolNd", "_WeightedLoss", "_WithoutArguments"),
+)

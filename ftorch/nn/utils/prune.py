@@ -6,6 +6,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from ...eager.bindings.constructors import own_constructors
 from ...eager.core import api as torch
 from ...eager.core.formats import contiguous_format
 from . import _hooks
@@ -468,3 +469,5 @@ def _compute_nparams_toprune(amount, tensor_size):
 def _compute_norm(t, n, dim):
     others = [d for d in range(t.dim()) if d != dim % t.dim()]
     return torch.norm(t, p=n, dim=others)
+
+own_constructors([L1Unstructured, RandomStructured, RandomUnstructured])

@@ -17,6 +17,8 @@ from .._common import (
     is_floating,
     is_integral,
     opmath,
+    refuse_bool_difference,
+    refuse_cast,
     up,
 )
 from ..indexing.scatter import first_outside
@@ -98,6 +100,11 @@ def l1_loss(input, target, size_average, reduce, reduction, weight):
     return reduce_loss(loss, reduction, _real(input.dtype))
 
 
+@l1_loss.dtypes
+def _(input, target):
+    refuse_bool_difference(input.name == "bool", target.name == "bool")
+
+
 def _real(dtype):
     return np.zeros((), dtype).real.dtype
 
@@ -139,8 +146,7 @@ def huber_loss(input, target, reduction, delta, weight):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if is_integral(input) and is_floating(target):
-        have, want = dtype_name(target.dtype), dtype_name(input.dtype)
-        raise RuntimeError(f"result type {have} can't be cast to the desired output type {want}")
+        refuse_cast(target.dtype, input.dtype)
     _check_regression("huber_cpu", input)
     precise = jnp.promote_types(up(input).dtype, up(target).dtype)
     difference = input.astype(precise) - target.astype(precise)
@@ -236,11 +242,13 @@ def _require_same_size(input, target):
 
 
 @op("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, "
-    f"{_LEGACY}, Tensor? pos_weight=None) -> Tensor",
-    promote="common", promoting="input target", **_PLACE)
+    f"{_LEGACY}, Tensor? pos_weight=None) -> Tensor", **_PLACE)
 def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction,
                                      pos_weight):
-    """Cross entropy of a binary outcome whose log odds are given."""
+    """Cross entropy of a binary outcome whose log odds are given.
+
+    The result has the dtype of ``target``, as PyTorch's has.
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
     _require_same_size(input, target)
@@ -248,6 +256,11 @@ def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce
         raise NotImplementedError(
             f"\"log_sigmoid_cpu\" not implemented for '{dtype_name(input.dtype)}'"
         )
+    refuse_bool_difference(target.dtype == np.bool_, target.dtype == np.bool_)
+    if is_integral(target):
+        refuse_cast(input.dtype, target.dtype)
+    result = target.dtype if is_floating(target) else np.result_type(input.dtype, target.dtype)
+    input, target = as_common(input, target)
     x, t = up(input), up(target)
     softplus = -jax.nn.log_sigmoid(x)
     if pos_weight is not None:
@@ -256,7 +269,7 @@ def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce
     loss = (1 - t) * x + softplus
     if weight is not None:
         _check_same_shape(loss, weight)
-    return reduce_loss(_times(loss, weight), reduction, input.dtype)
+    return reduce_loss(_times(loss, weight), reduction, result)
 
 
 binary_cross_entropy_with_logits.notice(_require_same_size)  # before the operands are broadcast
@@ -286,6 +299,12 @@ def kl_div(input, target, size_average, reduce, reduction, log_target):
         samples = input.shape[0] if input.ndim else 1
         return (total / np.asarray(samples, total.dtype)).astype(input.dtype)
     return reduce_loss(loss, reduction, input.dtype)
+
+
+@kl_div.dtypes
+def _(input, target):
+    if not (input.is_complex or target.is_complex) and not (input.is_floating_point and target.is_floating_point):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
 
 
 @kl_div.notice
@@ -318,16 +337,18 @@ def poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, 
 # --- margins -----------------------------------------------------------------------------
 
 
-@op(f"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, {_LEGACY}) -> Tensor",
-    promote="common", **_PLACE)
+@op(f"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, {_LEGACY}) -> Tensor", **_PLACE)
 def hinge_embedding_loss(input, target, margin, size_average, reduce, reduction):
     """The distance for similar pairs (target 1), what it lacks to ``margin`` for others (-1)."""
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
-    x, t = up(input), up(target)
+    refuse_bool_difference(input.dtype == np.bool_, input.dtype == np.bool_)
+    x, t = up(input), target
     zero = jnp.zeros((), x.dtype)
     loss = jnp.where(t != 1, _positive_part(margin - x), zero) + jnp.where(t != -1, x, zero)
-    return reduce_loss(loss, reduction, input.dtype)
+    if not is_integral(input):
+        return reduce_loss(loss, reduction, input.dtype)
+    return reduce_loss(loss.astype(input.dtype), reduction, jnp.int64 if reduction == "sum" else input.dtype)
 
 
 @op("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0, "
@@ -349,14 +370,19 @@ def margin_ranking_loss(input1, input2, target, margin, size_average, reduce, re
     return reduce_loss(_positive_part(loss), reduction, dtype)
 
 
-@op(f"soft_margin_loss(Tensor input, Tensor target, {_LEGACY}) -> Tensor",
-    promote="common", **_PLACE)
+@op(f"soft_margin_loss(Tensor input, Tensor target, {_LEGACY}) -> Tensor", **_PLACE)
 def soft_margin_loss(input, target, size_average, reduce, reduction):
-    """``log(1 + exp(-target * input))``."""
+    """``log(1 + exp(-target * input))``, of the dtype of ``input``."""
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_reduction(reduction)
-    loss = -jax.nn.log_sigmoid(up(target) * up(input))
-    return reduce_loss(loss, reduction, input.dtype)
+    result = input.dtype
+    input, target = as_common(neg(input), target)  # which does not negate booleans
+    if is_complex(input) and not np.issubdtype(result, np.complexfloating):
+        refuse_cast(input.dtype, result)
+    if not is_complex(input) and not jnp.issubdtype(result, jnp.floating):
+        refuse_cast(default_float() if is_integral(input) else input.dtype, result)
+    loss = -jax.nn.log_sigmoid(-up(target) * up(input))
+    return reduce_loss(loss, reduction, result)
 
 
 def _check_vectors(x):

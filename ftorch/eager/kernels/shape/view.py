@@ -34,6 +34,14 @@ def view_(g, size):
     return size, stride, 0
 
 
+def _check_last_stride(g, target):
+    if g.stride[-1] != 1:
+        raise RuntimeError(
+            f"self.stride(-1) must be 1 to view {g.dtype.scalar_name} as {target.scalar_name} "
+            f"(different element sizes), but got {g.stride[-1]}"
+        )
+
+
 @view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", forms="method", differentiable=False)
 def view_dtype(g, dtype):
     target: Dtype = dtype
@@ -51,12 +59,8 @@ def view_dtype(g, dtype):
             f"self.dim() cannot be 0 to view {g.dtype.scalar_name} as {target.scalar_name} "
             "(different element sizes)"
         )
-    if stride[-1] != 1 and size[-1] != 1:
-        raise RuntimeError(
-            f"self.stride(-1) must be 1 to view {g.dtype.scalar_name} as {target.scalar_name} "
-            f"(different element sizes), but got {stride[-1]}"
-        )
     if old > new:
+        _check_last_stride(g, target)
         ratio = old // new
         stride = [s * ratio for s in stride[:-1]] + [1]
         size[-1] *= ratio
@@ -67,6 +71,7 @@ def view_dtype(g, dtype):
             f"self.size(-1) must be divisible by {ratio} to view {g.dtype.scalar_name} as "
             f"{target.scalar_name} (different element sizes), but got {size[-1]}"
         )
+    _check_last_stride(g, target)
     for d, s in enumerate(stride[:-1]):
         if s % ratio:
             raise RuntimeError(

@@ -1,6 +1,7 @@
 """Layers of quantized models (``torch.ao.nn.quantized.modules``)."""
 
 import ftorch as torch
+from ftorch.eager.bindings.constructors import own_constructors
 
 from .activation import (
     ELU,
@@ -75,3 +76,8 @@ class DeQuantize(torch.nn.Module):
     def from_float(mod, use_precomputed_fake_quant=False):
         """The layer of a `DeQuantStub`."""
         return DeQuantize()
+
+own_constructors(
+    [BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, InstanceNorm1d,
+     InstanceNorm2d, InstanceNorm3d, ReLU6]
+)

@@ -378,6 +378,26 @@ PyObject* configure(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+// What CPython's messages call a class, beside its __name__: types written in C may say their module there. One that is
+// final cannot be derived from any more. The name stays for good, as classes do.
+PyObject* name_type(PyObject*, PyObject* args) {
+  PyObject* type;
+  const char* name;
+  int is_final = 0;
+  if (!PyArg_ParseTuple(args, "O!s|p", &PyType_Type, &type, &name, &is_final)) return nullptr;
+  auto* object = reinterpret_cast<PyTypeObject*>(type);
+  if (!(object->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+    PyErr_SetString(PyExc_TypeError, "only classes made in Python are named");
+    return nullptr;
+  }
+  char* kept = strdup(name);
+  if (!kept) return PyErr_NoMemory();
+  object->tp_name = kept;
+  if (is_final) object->tp_flags &= ~Py_TPFLAGS_BASETYPE;
+  PyType_Modified(object);
+  Py_RETURN_NONE;
+}
+
 }  // namespace
 }  // namespace recording
 
@@ -385,4 +405,5 @@ PyMethodDef function_methods[] = {
     {"function", recording::make_function, METH_VARARGS,
      "function(slow, learn, composition, explain, owner, name, doc, module, is_method): a builtin function or method descriptor."},
     {"configure_functions", recording::configure, METH_VARARGS, "configure_functions(ordinary classes, view_call, call_out, TensorBase)"},
+    {"name_type", recording::name_type, METH_VARARGS, "name_type(class, name, is_final=False): the name in CPython's messages."},
     {nullptr, nullptr, 0, nullptr}};
