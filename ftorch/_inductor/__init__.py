@@ -86,7 +86,8 @@ def aoti_compile_and_package(exported_program, _deprecated_unused_args=None, _de
     """Compiles an exported program and writes it as a package that runs without the model's code.
 
     The package holds a serialized XLA executable for this machine and the example's sizes, and StableHLO for other
-    machines and sizes, which is compiled there when needed.
+    machines and sizes, which is compiled there when needed. A program that StableHLO cannot say (values decide how large a
+    result is, operators of one's own) runs by its graph.
 
     Args:
         exported_program: what `ftorch.export.export` gave.

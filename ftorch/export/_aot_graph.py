@@ -21,26 +21,60 @@ from ..eager.native.contexts import contextmanager
 from ..eager.runtime import capture_trace, executor
 from ..eager.tensor import Tensor, TensorBase, from_array, modes
 from ..eager.tensor_api.conversions import retyped
+from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.graph_module import GraphModule
+from ._aot_program import Signature
 from ._archive import _read_tensors, _write_tensors
 from ._deserialize import from_json
+from ._functionalize import functionalized
 from ._serialize import to_json
 from .exported_program import _GuardsFn
-from .graph_signature import InputKind, OutputKind
+from .graph_signature import ConstantArgument, InputKind, OutputKind
 
 _CONFIG = "model_graph_config.json"
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
-def graph_of(program, signature, tensors):
+def signature_of(program):
+    """(signature, {name: tensor} of the constants) of a program that is not compiled."""
+    specs = program.graph_signature.input_specs
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    tensors = {s.target: program._tensor_of(s).detach() for s in specs if s.kind in _STATE}
+    inputs: list[dict[str, Any]] = []
+    places: dict[str, int] = {}
+    for spec in specs:
+        if spec.kind is not InputKind.USER_INPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            inputs.append({"value": spec.arg.value})
+            continue
+        places[spec.arg.name] = len(places)
+        val = nodes[spec.arg.name].meta["val"]
+        sizes = [str(n.expr) if isinstance(n, SymInt) else int(n) for n in val.shape]
+        inputs.append({"dtype": val.dtype.numpy.name, "sizes": sizes})
+    outputs: list[list[Any]] = []
+    for spec in functionalized(program, {}).graph_signature.output_specs:
+        if spec.kind is OutputKind.USER_OUTPUT:
+            is_value = isinstance(spec.arg, ConstantArgument)
+            outputs.append(["value", spec.arg.value] if is_value else ["user", ""])
+        elif spec.kind is OutputKind.USER_INPUT_MUTATION:
+            outputs.append(["input", places[spec.target]])
+        else:
+            outputs.append(["constant", spec.target])
+    written = [target for kind, target in outputs if kind == "constant"]
+    return Signature(list(tensors), written, inputs, outputs, False), tensors
+
+
+def graph_of(program, signature, tensors, is_alone=False):
     """(description, {name: tensor} of what only the graph has) of a program's graph; None if not every process can run it.
 
     Args:
         signature: of the compiled program; tensors: its constants by name, most of which are the graph's.
+        is_alone: there is no compiled program, so that the processes that run it need the operators that it has.
     """
     if modes.autocast is not None:  # its casts are in the compiled program, as in PyTorch's packages, but not in the graph
         return None
-    if not _is_of_known_ops(program.graph_module) or any(
+    if not (is_alone or _is_of_known_ops(program.graph_module)) or any(
         s.kind is not InputKind.USER_INPUT and s.kind not in _STATE for s in program.graph_signature.input_specs
     ):
         return None

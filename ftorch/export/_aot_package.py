@@ -2,7 +2,8 @@
 
 An archive as PyTorch's, with ``data/aotinductor/NAME/``: ``model.json`` (what the program takes and gives),
 ``model.stablehlo``, ``model.xla`` (the executable) and ``model.graph.json`` (the graph), and the constants in
-``data/weights/`` or ``data/constants/``.
+``data/weights/`` or ``data/constants/``. A program that StableHLO cannot say, since values decide about its sizes or it
+has operators of one's own, has the graph alone.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from ..eager.runtime import executor
 from ..eager.tensor import Tensor, TensorBase, from_array
 from ..nn import Parameter
 from ..utils import _pytree as pytree
-from ._aot_graph import graph_of, read_graph, write_graph
+from ._aot_graph import graph_of, read_graph, signature_of, write_graph
 from ._aot_program import Runner, Signature, compiled_ahead, copied
 from ._archive import _read_tensors, _write_tensors
+from ._stablehlo import NoForm
 
 FOLDER = "data/aotinductor"
 GRAPH = f"{FOLDER}/model/model.graph.json"
-_VERSION = 2  # since 2 with the graph, and the executable's bytes apart
+_VERSION = 3  # since 2 with the graph, and the executable's bytes apart; 3 has no executable
 
 
 def write_package(program, package_path=None, metadata=None):
@@ -46,13 +48,16 @@ def write_package(program, package_path=None, metadata=None):
         folder = tempfile.mkdtemp(prefix="aotinductor_")
         package_path = os.path.join(folder, "model.pt2")
     device = _device_of(program)
-    signature, tensors, stablehlo, executable, one_size = compiled_ahead(program, device)
-    graph = graph_of(program, signature, tensors)
+    try:
+        signature, tensors, stablehlo, executable, one_size = compiled_ahead(program, device)
+    except NoForm as error:  # it runs by its graph
+        (signature, tensors), stablehlo, executable, one_size = signature_of(program), None, None, error
+    graph = graph_of(program, signature, tensors, executable is None)
     if graph is None and one_size is not None:
         raise one_size
     spec = program.call_spec
     description = {
-        "version": _VERSION,
+        "version": _VERSION if executable is None else 2,
         "signature": dataclasses.asdict(signature),
         "in_spec": pytree.treespec_dumps(spec.in_spec),
         "out_spec": pytree.treespec_dumps(spec.out_spec),
@@ -60,7 +65,7 @@ def write_package(program, package_path=None, metadata=None):
         "device": device.type,
         "ranges": {
             str(k): [int(r.lower), None if r.upper == math.inf else int(r.upper)]
-            for k, r in program.range_constraints.items()
+            for k, r in program.range_constraints.items() if r.lower > -math.inf  # others are numbers, no sizes of inputs
         },
         "one_size": one_size is not None,
         "metadata": {str(k): str(v) for k, v in (metadata or {}).items()},
@@ -72,8 +77,9 @@ def write_package(program, package_path=None, metadata=None):
             writer.write("archive_version", b"0")
             _write_tensors(writer, _shared(tensors), "constants", "tensor", "model_constants_config.json")
             writer.write(f"{FOLDER}/model/model.json", json.dumps(description).encode())
-            writer.write(f"{FOLDER}/model/model.stablehlo", stablehlo)
-            writer.write(f"{FOLDER}/model/model.xla", executable)
+            if executable is not None:
+                writer.write(f"{FOLDER}/model/model.stablehlo", stablehlo)
+                writer.write(f"{FOLDER}/model/model.xla", executable)
             if graph is not None:
                 write_graph(writer, GRAPH, graph)
             writer.write(".data/version", b"3\n")
@@ -134,10 +140,9 @@ def read_package(file, device_index=-1):
         device = _device.device(device.type, max(device_index, 0))
     _device.to_jax(device)
     constants = _read_tensors(reader, "constants", "model_constants_config.json")
-    runner = Runner(
-        reader.read(f"{FOLDER}/model/model.stablehlo"), reader.read(f"{FOLDER}/model/model.xla"), device,
-        description.get("one_size", False),
-    )
+    records = (f"{FOLDER}/model/{name}" for name in ("model.stablehlo", "model.xla"))
+    compiled = (reader.read(r) if r in reader else None for r in records)
+    runner = Runner(*compiled, device, description.get("one_size", False))
     return AOTICompiledModel(description, constants, runner, read_graph(reader, GRAPH))
 
 

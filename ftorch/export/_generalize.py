@@ -59,7 +59,10 @@ def trace_dynamic(module, args, kwargs, dims, names, whole=True) -> tuple[Traces
         return trace_module(module, *pytree.tree_unflatten(new, spec), whole, shown, forced)
 
     sources = argument_names(module.forward, args, kwargs)
-    made = generalized(trace, leaves, symbols_of(leaves, dims, names), names if whole else None, sources)
+    symbols = symbols_of(leaves, dims, names)
+    for s in symbols:
+        s.is_checked = not whole
+    made = generalized(trace, leaves, symbols, names if whole else None, sources)
     _indices.settle(made[0].graph, made[0].outputs)
     return made
 

@@ -193,6 +193,8 @@ def target_of(name: str):
     else:
         found = getattr(_Symbolic, rest, None)
     if found is None:
+        if name.startswith("torch.ops.") and name.split(".")[2] not in ("aten", "prims"):
+            raise RuntimeError(f"The program calls {name}, which nobody has registered: import what does so first.")
         raise RuntimeError(
             f"The program calls {name}, which ftorch does not have. Export it in PyTorch after "
             "program.run_decompositions(), which takes such ops apart."

@@ -202,7 +202,7 @@ def _scanned(guard, by_name):
 def _keep(guard, by_name, kept):
     """Keeps a comparison as a guard, where the symbols' specifications leave that open."""
     names = guard.left.free_symbols | guard.right.free_symbols
-    named = [by_name[n] for n in names if not by_name[n].is_hint]
+    named = [by_name[n] for n in names if not by_name[n].is_hint and not by_name[n].is_checked]
     if not named or len(names) > 1:  # what compares several sizes is no constraint of one
         kept.append(guard)
         return
@@ -252,12 +252,13 @@ def _together(trace, leaves, symbols, guards) -> dict[str, str]:
     left as they are as the program allows.
     """
     start = base(symbols, guards)
+    calls = _calls(trace, leaves, symbols, start)
 
     def runs(moved):
-        """Whether the program runs with other values of some symbols, the same for all of them."""
+        """Whether the program does the same with other values of some symbols, the same for all of them."""
         tried = ([n + step if k in moved else n for k, n in enumerate(start)] for step in range(1, 41))
         fits = itertools.islice((p for p in tried if holds(guards, symbols, p)), 2)
-        return all([_runs(trace, leaves, symbols, p) for p in fits] or [False])
+        return all([_calls(trace, leaves, symbols, p) == calls for p in fits] or [False])
 
     keys: dict[str, str] = {}
     for k, symbol in enumerate(symbols):
@@ -305,11 +306,15 @@ def joined(symbols, keys):
 
 
 def _runs(trace, leaves, symbols, point):
+    return _calls(trace, leaves, symbols, point) is not None
+
+
+def _calls(trace, leaves, symbols, point):
+    """What a program calls at a point; None where it does not run."""
     try:
-        at(trace, leaves, symbols, point)
+        return [(node.op, str(node.target)) for node in at(trace, leaves, symbols, point).graph.nodes]
     except Exception:  # noqa: BLE001  (a module can raise anything at another size)
-        return False
-    return True
+        return None
 
 
 # --- symbols in guards ----------------------------------------------------------------

@@ -27,12 +27,14 @@ from ..eager.core.jax_scope import scoped
 from ..eager.core.registry import STATIC
 from ..fx.experimental._trace_level import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from ._functionalize import functionalized
 from ._generalize import trace_dynamic
 from ._jax_forms import FORMS
 from ._jax_random import Keys, draws, form_of
+from ._value_sizes import SIZED
 from .dynamic_shapes import Dim
 from .exported_program import ExportedProgram, ModuleCallEntry
 from .graph_signature import (
@@ -43,6 +45,30 @@ from .graph_signature import (
 )
 
 # --- kernels --------------------------------------------------------------------------
+
+
+class NoForm(RuntimeError):
+    """A program with a call that has no form in StableHLO."""
+
+
+def _refuse_values(module):
+    """Refuses a program of which values decide sizes or numbers.
+
+    Raises:
+        NoForm: it has an operator that does so.
+    """
+    for inner in module.modules():
+        for node in inner.graph.nodes if isinstance(inner, GraphModule) else ():
+            name = getattr(node.target, "_opname", "")
+            sized = name in SIZED and node.target._overloadname != "self_int"
+            if sized or name in ("item", "_local_scalar_dense") or (name == "index" and any(map(_is_mask, node.args[1]))):
+                raise NoForm(f"{node.target}: values decide how large its result is, or what it is a number for; "
+                             "StableHLO has no such sizes")
+
+
+def _is_mask(index):
+    val = index.meta.get("val") if isinstance(index, Node) else None
+    return val is not None and val.dtype.category == 0
 
 
 def _example(value):
@@ -151,7 +177,7 @@ def _run_inner(module, keys, *arrays):
 def _call_graphs(node, args, keys):
     form = FORMS.get(f"higher_order.{node.target}")
     if form is None:
-        raise RuntimeError(f"{node.target} has no form in StableHLO")
+        raise NoForm(f"{node.target} has no form in StableHLO")
     return form(keys, *args)
 
 
@@ -171,10 +197,10 @@ def _call(node, args, kwargs):
     form = FORMS.get(target._opname)
     if form is not None:
         return form(node, *args, **kwargs)
-    if target._schema is None or not hasattr(target._bound, "definition"):
+    if target._schema is None or not hasattr(target._bound, "bind"):
         draws = target._opname in _DRAWING
         hint = "; draw its numbers from torch.rand or torch.randn, or outside the program" if draws else ""
-        raise RuntimeError(f"{target} has no form in StableHLO{hint}")
+        raise NoForm(f"{target} has no form in StableHLO{hint}")
     return _kernel_call(node, args, kwargs)
 
 
@@ -214,6 +240,7 @@ def kernels_only(program):
     """The program down to kernels, without writes."""
     if program.example_inputs is None:
         raise RuntimeError("the program was saved without example inputs, which are needed here")
+    _refuse_values(program.graph_module)
     args, kwargs = program.example_inputs
     module = program.module(check_guards=False)
     names = [s.arg.name for s in program._user_specs()]

@@ -26,6 +26,7 @@ class Symbol:
         uses: (leaf, dimension, factor, offset) of the inputs' sizes that it gives.
         is_auto: it may turn out to be constant.
         is_hint: it has no name of its own, so that its range may turn out narrower.
+        is_checked: the program's own checks say what it may be: it is one of a program that was exported before.
         source: the input's size that it is.
     """
 
@@ -36,6 +37,7 @@ class Symbol:
     uses: list[tuple[int, int, int, int]] = field(default_factory=list)
     is_auto: bool = False
     is_hint: bool = False
+    is_checked: bool = False
     source: str = ""
     name: str = ""
     given: tuple[float, float] = (0, math.inf)  # the range of the specification
