@@ -11,7 +11,7 @@ from ..eager.autograd.views import view_call
 from ..eager.call import op as _op
 from ..eager.core.registry import OPS
 from ..eager.core.user_warnings import warn_user
-from ..eager.tensor import PLAIN, TensorBase, count_write, extras, modes
+from ..eager.tensor import PLAIN, TensorBase, count_write, counter_of, extras, modes
 
 NO_SETUP_CONTEXT = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
@@ -418,6 +418,7 @@ def _apply(cls, args, kwargs, ctx=None):
             else:
                 out._grad_fn, out._ftorch_output_nr, out._ftorch_requires_grad = ctx, nr, True
                 if out._base is not None:
+                    out._ftorch_attr_version = counter_of(out).version  # what forward wrote to it is told by this node
                     extras(out).creation = (nr, cls.__name__) if several else tape.MadeInFunction(cls.__name__)
         elif out._base is not None and not is_dirty:
             extras(out).creation = tape.MadeInFunction(cls.__name__)

@@ -252,9 +252,9 @@ def to_compressed(input, layout, blocksize=None, dense_dim=None):
         text = f"{what}: conversion from {layout_name(input)} to {_LAYOUT_NAME[layout]} "
         if blocksize is None:
             raise RuntimeError(f"{text}without blocksize argument given is not supported")
-        if before is not None and tuple(before) != tuple(blocksize):
-            raise RuntimeError(f"{text}with blocksize changed from {list(before)} to {list(blocksize)} is not supported")
         blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
+        if before is not None and tuple(before) != blocksize:
+            raise RuntimeError(f"{text}with blocksize changed from {list(before)} to {list(blocksize)} is not supported")
         _check_block(name, input, blocksize, dense_dim)
     elif blocksize is not None:
         raise RuntimeError(

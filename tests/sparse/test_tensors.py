@@ -69,6 +69,7 @@ MADE = {
     "layout": lambda t: matrix(t).to_sparse(layout=t.sparse_csc),
     "coo to csr": lambda t: coo(t).to_sparse_csr(),
     "csr to csc": lambda t: matrix(t).to_sparse_csr().to_sparse_csc(),
+    "bsr again": lambda t: matrix(t).to_sparse_bsr((2, 2)).to_sparse_bsr(2),
     "csr to bsr": lambda t: matrix(t).to_sparse_csr().to_sparse_bsr((2, 2)),
     "csr to coo": lambda t: csr(t).to_sparse(),
     "csc to coo": lambda t: matrix(t).to_sparse_csc().to_sparse(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import sys
 import threading
 import traceback
 import warnings
@@ -355,11 +356,19 @@ def _apply_watched(node, grads):
 def _warn_of_origins(node):
     """Says where a node was made, and by the gradients of which others."""
     where = _where_made(node, "caused the error")
-    warnings.warn(f"Error detected in {node.name()}. {where}", stacklevel=2)
+    _say(f"Error detected in {node.name()}. {where}")
     while node._ftorch_trace is not None and node._ftorch_trace[1] is not None:
         node = node._ftorch_trace[1]
         where = _where_made(node, "induced the previous calculation")
-        warnings.warn(f"\n\nPrevious calculation was induced by {node.name()}. {where}", stacklevel=2)
+        _say(f"\n\nPrevious calculation was induced by {node.name()}. {where}")
+
+
+def _say(text):
+    """Warns; where warnings are errors the text is printed, since the error that it is about must not be lost."""
+    try:
+        warnings.warn(text, stacklevel=3)
+    except Warning as warning:
+        print(f"{type(warning).__name__}: {warning}", file=sys.stderr)
 
 
 def _where_made(node, what):

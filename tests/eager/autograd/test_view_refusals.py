@@ -74,3 +74,30 @@ def test_unsafe_parts_have_histories_of_their_own(name, mode):
         return [(p._is_view(), p.requires_grad, p._version) for p in parts], x.requires_grad, x._version, y._version
 
     both(run)
+
+
+@pytest.mark.parametrize("later", [None, lambda v: v.mul_(2), lambda v: (v._base.mul_(2), v.grad_fn)])
+def test_views_that_a_custom_function_wrote_to_are_its_outputs(later):
+    """What its forward pass wrote is told by its own derivative; what is written to them later is refused."""
+
+    def run(torch):
+        class Part(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                view = x.clone()[:3]
+                view += 2
+                return view
+
+            @staticmethod
+            def backward(ctx, grad):
+                return torch.cat([grad, grad.new_zeros(2)])
+
+        x = torch.arange(5.0, requires_grad=True)
+        view = Part.apply(x)
+        name = type(view.grad_fn).__name__
+        view.sum().backward()
+        if later is not None:
+            later(view)
+        return name, view.detach(), x.grad
+
+    (both if later is None else both_with_text)(run)
