@@ -313,7 +313,7 @@ def _without_duplicates(plans, to_lowest):
             holders.setdefault(item.index, []).append(rank)
             items.setdefault(item.index, item)
     load, writer = [0] * len(plans), {}
-    for index, ranks in sorted(holders.items(), key=lambda pair: len(pair[1]) > 1):
+    for index, ranks in holders.items():
         alike = items[index].tensor_data is None  # objects may differ between ranks: rank 0's count
         writer[index] = ranks[0] if to_lowest or alike else min(ranks, key=lambda r: load[r])
         load[writer[index]] += _bytes_of(items[index])

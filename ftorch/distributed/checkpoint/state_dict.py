@@ -88,6 +88,11 @@ def _given(value, options):
     return value.detach().cpu() if options.cpu_offload else value.detach()
 
 
+def _each(function, value, *args):
+    """What a function gives for a value, or for each in a state that has parts."""
+    return {k: _each(function, v, *args) for k, v in value.items()} if isinstance(value, dict) else function(value, *args)
+
+
 def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     """A model's state dict, without the names of wrappers."""
     options = options or StateDictOptions()
@@ -146,11 +151,11 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
             groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": listed})
             for p, name in zip(group["params"], listed):
                 if p in optimizer.state:
-                    state[name] = {k: _given(v, options) for k, v in optimizer.state[p].items()}
+                    state[name] = {k: _each(_given, v, options) for k, v in optimizer.state[p].items()}
     if _is_elsewhere(options):
         return {}
     if options.flatten_optimizer_state_dict:
-        flat = {f"state.{n}.{k}": v for n, s in state.items() for k, v in s.items()}
+        flat = _flat(state, "state")
         for group in groups:
             for name in group["params"]:
                 flat |= {f"param_groups.{name}.{k}": v for k, v in group.items() if k != "params"}
@@ -206,6 +211,8 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
 
     Raises:
         ValueError: for ``broadcast_from_rank0`` without ``full_state_dict``.
+        RuntimeError: a parameter that has a gradient has no state there, and options are strict, as they are if none are
+            given.
     """
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names = _names(model)
@@ -214,21 +221,61 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
     if _wrapped(model):
         _set_wrapped_states(model, optimizers, nested, options)
         return
+    strict = options.strict and bool(nested.get("state"))  # optimizers without states have nothing that could be missing
     if "state" not in nested or "param_groups" not in nested:
         nested = _unflattened(nested, names.values())
-    by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
     for optimizer in optimizers:
         _init_optim_state(optimizer)
-        for group in optimizer.param_groups:
-            listed = [names[id(p)] for p in group["params"]]
-            source = by_name.get(listed[0]) if listed else None
-            if source is not None:
-                group.update({k: v for k, v in source.items() if k != "params"})
-            for p, name in zip(group["params"], listed):
-                if name in nested["state"]:
-                    optimizer.state[p] = {
-                        k: _placed(v, p) if k != "step" else v for k, v in nested["state"][name].items()
-                    }
+        optimizer.load_state_dict(_own_part(optimizer, names, nested, strict, options.full_state_dict))
+
+
+def _own_part(optimizer, names, nested, strict, keeps):
+    """What a state dict has for one optimizer's parameters, divided as these are.
+
+    Args:
+        keeps: whether parameters that it has nothing for keep the states that they have.
+
+    Raises:
+        RuntimeError: a parameter that has a gradient has no state, and ``strict``.
+        ValueError: groups without parameters, of which it is not clear what belongs to them.
+    """
+    by_name = {n: g for g in nested["param_groups"] for n in g["params"]}
+    empty = [g for g in nested["param_groups"] if not g["params"]]
+    state, groups = {}, []
+    for group in optimizer.param_groups:
+        listed = [names[id(p)] for p in group["params"]]
+        source = next((by_name[n] for n in listed if n in by_name), group)
+        if not listed:
+            source = _of_no_parameters(empty, optimizer, nested)
+        groups.append({**{k: v for k, v in source.items() if k != "params"}, "params": listed})
+        for p, name in zip(group["params"], listed):
+            if keeps and p in optimizer.state:
+                state[name] = optimizer.state[p]
+            if not p.requires_grad:
+                continue
+            if name in nested["state"]:
+                own = nested["state"][name]
+                state[name] = {k: v if k == "step" else _each(_placed, v, p) for k, v in own.items()}
+            elif strict:
+                raise RuntimeError(
+                    f"Missing optimizer state for parameter '{name}' in checkpoint. The parameter requires gradients but "
+                    "has no saved optimizer state. To load anyway, use StateDictOptions(strict=False)."
+                )
+    return {"state": state, "param_groups": groups}
+
+
+def _of_no_parameters(empty, optimizer, nested):
+    """The only group of a state dict that has no parameters."""
+    if len(empty) != 1:
+        raise ValueError(
+            "There are param groups that have zero parameters. In such a case, DSD only support exactly one param group "
+            "with zero parameters.But the loaded state_dict has zero or more than one param groups that have zero parameters."
+        )
+    if len(nested["param_groups"]) != len(optimizer.param_groups):
+        raise ValueError(
+            "When there is a parameter group that has zero parameters, multiple optimizers are not supported."
+        )
+    return empty[0]
 
 
 def _set_wrapped_states(model, optimizers, nested, options):
@@ -258,10 +305,30 @@ def _as_grouped(optimizer, given, names_of, model):
     return out
 
 
+def _nested(flat):
+    """A state whose parts have their places in their names, with points between."""
+    out: dict = {}
+    for key, value in flat.items():
+        *path, last = key.split(".")
+        inner = out
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return out
+
+
+def _flat(state, prefix):
+    """The other way."""
+    out = {}
+    for key, value in state.items():
+        out |= _flat(value, f"{prefix}.{key}") if isinstance(value, dict) else {f"{prefix}.{key}": value}
+    return out
+
+
 def _unflattened(flat, names):
     state, groups = {}, []
     for name in names:
-        own = {k[len(f"state.{name}.") :]: v for k, v in flat.items() if k.startswith(f"state.{name}.")}
+        own = _nested({k[len(f"state.{name}.") :]: v for k, v in flat.items() if k.startswith(f"state.{name}.")})
         options = {k[len(f"param_groups.{name}.") :]: v for k, v in flat.items()
                    if k.startswith(f"param_groups.{name}.")}
         if own:

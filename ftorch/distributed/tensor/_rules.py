@@ -79,7 +79,7 @@ def pointwise(name, inputs, args, kwargs):
     partial = [i for i in inputs if i.placement.is_partial()]
     if partial:
         return _of_terms(name, inputs, partial[0].placement, args, kwargs)
-    chosen = None
+    chosen = _of_one_divided_alike(inputs, rank)
     for i in inputs:
         if i.dim is not None and i.shape[i.dim] != 1:
             aligned = i.dim + rank - len(i.shape)
@@ -90,11 +90,22 @@ def pointwise(name, inputs, args, kwargs):
         chosen = None if own.dim is None else (own.dim + rank - len(own.shape), 0, own.placement)
     if chosen is None:
         return Decision([R] * len(inputs), R)
+    places = [chosen[0] - (rank - len(i.shape)) for i in inputs]
+    repeats = any(d >= 0 and i.shape[d] != 1 for i, d in zip(inputs, places))  # what has size 1 there
     targets = []
-    for i in inputs:
-        d = chosen[0] - (rank - len(i.shape))
-        targets.append(along(chosen[2], d) if d >= 0 and i.shape[d] != 1 else R)
+    for i, d in zip(inputs, places):
+        own = d >= 0 and (i.shape[d] != 1 or i.dim == d and not repeats)
+        targets.append(along(chosen[2], d) if own else R)
     return Decision(targets, along(chosen[2], chosen[0]))
+
+
+def _of_one_divided_alike(inputs, rank):
+    """What `pointwise` chooses where a dimension of size 1 is divided, and that of all inputs: nobody repeats it."""
+    found = {(i.dim + rank - len(i.shape), i.placement) for i in inputs if i.dim is not None and i.shape[i.dim] == 1}
+    if len(found) != 1 or any(i.dim is None or i.shape[i.dim] != 1 for i in inputs if i.shape):
+        return None
+    (aligned, placement), = found
+    return aligned, 0, placement
 
 
 _LARGEST = {"max": "maximum", "min": "minimum"}  # of the largest of terms the larger one

@@ -143,6 +143,38 @@ def described(t, d, rank):
     return out, [(str(a), str(b), round(c, 4)) for a, b, c in moves], parts, missing
 
 
+def of_one_element(t, d, rank):
+    """What is computed elementwise of a tensor whose divided dimension has size 1 is divided, too: with `fully_shard`, the
+    states of a parameter of one element as the parameter."""
+    n, place = tensors(t, d)
+    fsdp = import_module(f"{t.__name__}.distributed.fsdp")
+    x, whole, out = place(t.tensor([3.0]), n.Shard(0)), place(t.tensor([2.0]), n.Replicate()), []
+    made = (
+        t.zeros_like(x), t.full_like(x, 2.0), x.clone(), x * 2, x + x, x > 1, x.relu(), x + whole, whole * x,
+        t.rand_like(x) * 0, t._foreach_mul([x], 2.0)[0], x.clone().lerp_(x * 3, 0.5), x.to(t.float64),
+        x + place(t.ones(3), n.Shard(0)), place(t.ones(1, 3), n.Shard(0)) * place(t.ones(4, 3), n.Shard(1)),
+    )
+    out += [shown(y) for y in made]
+    if t.__name__ == "ftorch":  # PyTorch does not write them
+        assert x.clone().add_(whole).full_tensor().tolist() == [5.0] and whole.clone().mul_(x).full_tensor().tolist() == [6.0]
+
+    class Scaled(t.nn.Linear):
+        def __init__(self):
+            super().__init__(3, 2)
+            self.scale = t.nn.Parameter(t.ones(1))
+            t.nn.init.constant_(self.weight, 0.5), t.nn.init.constant_(self.bias, 0.5)
+
+        def forward(self, x):
+            return super().forward(x) * self.scale
+
+    model = fsdp.fully_shard(Scaled())
+    optimizer = t.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model(t.ones(2, 3) + rank).square().sum().backward()
+        optimizer.step()
+    return out, [shown(v) for v in optimizer.state[model.scale].values() if v.dim()], shown(model.scale)
+
+
 def state_dicts(t, d, rank):
     u = import_module(f"{t.__name__}.distributed._state_dict_utils")
     n, place = tensors(t, d)
@@ -269,7 +301,7 @@ def gathered_for_divided(t, d, rank):
 
 
 @pytest.mark.parametrize("program", [
-    gathered_for_divided, cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, state_dicts,
-    divided_classes, as_undivided], ids=lambda p: p.__name__)
+    gathered_for_divided, cheapest, cheapest_over_two_dimensions, again, outside, files, refusals, described, of_one_element,
+    state_dicts, divided_classes, as_undivided], ids=lambda p: p.__name__)
 def test_as_pytorch(two, program):
     two.run(program)

@@ -1,0 +1,86 @@
+"""Optimizers' states by the parameters' names: what is missing, what stays, layouts with and without levels."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from tests.oracle import both, both_with_text
+
+OPTIMIZERS = {
+    "sgd": lambda t, p: t.optim.SGD(p, 0.1),
+    "momentum": lambda t, p: t.optim.SGD(p, 0.1, momentum=0.9),
+    "adam": lambda t, p: t.optim.Adam(p, 0.1),
+}
+
+
+def made(t, name, grouped=False):
+    t.manual_seed(0)
+    model = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Linear(2, 1))
+    for p in model.parameters():
+        t.nn.init.constant_(p, 0.5)
+    parameters = model.parameters()
+    if grouped:
+        parameters = [{"params": model[0].parameters(), "lr": 0.3}, {"params": list(model[1].parameters())}]
+    return model, OPTIMIZERS[name](t, parameters)
+
+
+def step(t, model, optimizer, used=0):
+    model[used:](t.ones(3, 2)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def moved(t, name, used=0, frozen=False, loads_frozen=False, grouped=False, fresh=False, **options):
+    """The states and rates of an optimizer that is given those of another one."""
+    sd = import_module(f"{t.__name__}.distributed.checkpoint.state_dict")
+    options = sd.StateDictOptions(**options)
+    model, optimizer = made(t, name, grouped)
+    model[0].weight.requires_grad_(not frozen)
+    step(t, model, optimizer, used)
+    given = sd.get_optimizer_state_dict(model, optimizer, options=options)
+    again, other = made(t, name, grouped)
+    if not fresh:
+        step(t, again, other)
+        step(t, again, other)
+    again[1].bias.requires_grad_(not loads_frozen)
+    sd.set_optimizer_state_dict(again, other, given, options=options)
+    states = {i: v for i, v in other.state_dict()["state"].items() if v}
+    return sorted(given), states, [(g["lr"], len(g["params"])) for g in other.param_groups]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"flatten_optimizer_state_dict": True}, {"full_state_dict": True}, {"strict": False, "used": 1},
+    {"strict": False, "frozen": True}, {"loads_frozen": True}, {"grouped": True}, {"fresh": True},
+    {"fresh": True, "grouped": True, "flatten_optimizer_state_dict": True}, {"full_state_dict": True, "loads_frozen": True},
+], ids=str)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_states_that_are_set(name, options):
+    if name == "sgd" and options.get("full_state_dict"):
+        pytest.skip("PyTorch asserts that there is a tensor")
+    both(lambda t: moved(t, name, **options))
+
+
+@pytest.mark.parametrize("options", [{"used": 1}, {"frozen": True}, {"used": 1, "grouped": True}], ids=str)
+@pytest.mark.parametrize("name", ["momentum", "adam"])
+def test_states_that_are_missing(name, options):
+    assert "Missing optimizer state" in both_with_text(lambda t: moved(t, name, **options))
+
+
+def test_states_with_levels():
+    """States may have dicts in them; in the flat layout names have points."""
+    def program(t):
+        sd = import_module(f"{t.__name__}.distributed.checkpoint.state_dict")
+        options = sd.StateDictOptions(flatten_optimizer_state_dict=True)
+        given = []
+        for value in (1.0, 2.0):
+            model, optimizer = made(t, "momentum")
+            step(t, model, optimizer)
+            for p in model.parameters():
+                optimizer.state[p]["more"] = {"a": t.full((2,), value), "b": {"c": value}}
+            given.append(sd.get_optimizer_state_dict(model, optimizer, options=options))
+        sd.set_optimizer_state_dict(model, optimizer, given[0], options=options)
+        return sorted(given[0]), optimizer.state[model[0].weight]["more"]
+
+    both(program)
