@@ -7,6 +7,7 @@ from torch.fx.experimental.proxy_tensor import make_fx as theirs_make_fx
 
 import ftorch as ft
 from ftorch.fx.experimental.proxy_tensor import make_fx
+from tests.oracle import both
 
 F = ft.nn.functional
 
@@ -174,3 +175,27 @@ def test_symbolic_graphs_are_for_all_sizes(name):
     assert ft.equal(state, ft.get_rng_state())
     value = next(n for n in graph.graph.nodes if n.op == "placeholder").meta["val"]
     assert value.dim() == 2 and value.dtype == ft.float32
+
+
+CREATIONS = {
+    "arange": lambda t, x: t.arange(4, dtype=t.float32), "arange of floats": lambda t, x: t.arange(4.0),
+    "arange from": lambda t, x: t.arange(1, 4, dtype=t.float32), "arange of ints": lambda t, x: t.arange(4),
+    "full": lambda t, x: t.full((2,), 1, dtype=t.float32), "full of a bool": lambda t, x: t.full((2,), True, dtype=t.float32),
+    "full of ints": lambda t, x: t.full((2,), 1), "full of floats": lambda t, x: t.full((2,), 1.0, dtype=t.int64),
+    "scalar": lambda t, x: t.scalar_tensor(1), "scalar of ints": lambda t, x: t.scalar_tensor(1, dtype=t.int64),
+    "sizes": lambda t, x: t.arange(x.shape[0], dtype=x.dtype), "linspace": lambda t, x: t.linspace(0, 1, 3),
+    "half": lambda t, x: t.arange(3, dtype=t.float64), "full_like": lambda t, x: t.full_like(x.long(), 1, dtype=t.float32),
+}
+
+
+@pytest.mark.parametrize("name", CREATIONS)
+@pytest.mark.parametrize("mode", ["real", "symbolic"])
+def test_graphs_make_tensors_of_the_dtype_that_was_asked_for(name, mode):
+    """The default dtype, too, which is not what ranges and filled tensors of integers have by default."""
+
+    def run(t):
+        trace = make_fx if t is ft else theirs_make_fx
+        graph = trace(lambda x: CREATIONS[name](t, x) + 0, tracing_mode=mode)(t.ones(3))
+        return graph(t.ones(3))
+
+    both(run)

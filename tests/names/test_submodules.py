@@ -1,10 +1,13 @@
 """Modules are attributes of their packages where PyTorch imports them with itself."""
 
+import importlib
 import json
 import subprocess
 import sys
 
 import pytest
+
+import ftorch
 
 _LOADED = """
 import json, sys
@@ -37,3 +40,12 @@ def test_what_pytorch_imports_with_itself_is_an_attribute():
     assert len(json.loads(names)) > 500
     absent = subprocess.run([sys.executable, "-c", _ASKED], input=names, capture_output=True, text=True, check=True).stdout
     assert json.loads(absent.splitlines()[-1]) == []
+
+
+@pytest.mark.parametrize("name", ["ops", "classes"])
+def test_objects_that_are_modules_can_be_imported(name):
+    module = importlib.import_module(f"ftorch.{name}")
+    assert module is getattr(ftorch, name) is sys.modules[f"ftorch.{name}"]
+    namespace: dict = {}
+    exec(f"from ftorch.{name} import quantized", namespace)
+    assert namespace["quantized"] is module.quantized

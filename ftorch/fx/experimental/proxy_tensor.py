@@ -311,7 +311,9 @@ class AtenLevel(DecomposingLevel):
         node = out._node
         if node.args and isinstance(node.args[0], tuple):
             node.args = (list(node.args[0]), *node.args[1:])
-        kwargs = {k: v for k, v in node.kwargs.items() if k != "dtype" or v is not get_default_dtype()}
+        # What the operator makes by default is not written; a range, or one number, is by default of its numbers' dtype.
+        by_numbers = args[0] in ("arange", "full") and not any(type(value) is float for value in node.args)
+        kwargs = {k: v for k, v in node.kwargs.items() if k != "dtype" or by_numbers or v is not get_default_dtype()}
         node.kwargs = {**kwargs, "device": t.device, "pin_memory": False}
         return out
 
