@@ -314,9 +314,9 @@ def _put(array, where):
 
 
 class _Modes(threading.local):
-    """transforming: how many functions of `torch.func` run; differentiating: for each of those that
-    differentiate (its number, the storages of its inputs); grad: whether operations record;
-    forward: whether tangents are computed and seen;
+    """transforming: how many functions of `torch.func` run; functionalizing: how many `functionalize`;
+    differentiating: for each of those that differentiate (its number, the storages of its inputs);
+    grad: whether operations record; forward: whether tangents are computed and seen;
     inference: inside ``inference_mode``; grad_layout: whether a leaf's gradient is laid out
     as the leaf; special: why calls must take the slow path (levels of
     transforms, function modes, autocast, saved-tensor hooks)."""
@@ -330,7 +330,7 @@ class _Modes(threading.local):
         self.saved_hooks = []
         self.autocast = None
         self.anomaly = False
-        self.transforming = 0
+        self.transforming = self.functionalizing = 0
         self.differentiating = []
         self.grad_layout = True
 

@@ -26,7 +26,8 @@ def functionalize(func, *, remove="mutations"):
 
     Outside of `make_fx` there is nothing to remove: recorded programs consist of pure functions, a write being a
     new value of a storage. Inputs that the function changes in place are changed, as in PyTorch. Within `make_fx`
-    the graph has no writes: they become new values, and a copy into each changed input at the end.
+    the graph has no writes: they become new values, and a copy into each changed input at the end. Draws are those of
+    the functions without writes: dropout's and ``bernoulli_``'s follow a tensor's dimensions, not its memory.
 
     Args:
         remove: "mutations" or "mutations_and_views".
@@ -46,11 +47,15 @@ def functionalize(func, *, remove="mutations"):
 
     @functools.wraps(func)
     def wrapped(*args, **kwargs):
-        for level in reversed(modes.levels):
-            result = level.functionalize(func, args, kwargs, remove == "mutations_and_views")
-            if result is not NotImplemented:
-                return result
-        return func(*args, **kwargs)
+        modes.functionalizing += 1
+        try:
+            for level in reversed(modes.levels):
+                result = level.functionalize(func, args, kwargs, remove == "mutations_and_views")
+                if result is not NotImplemented:
+                    return result
+            return func(*args, **kwargs)
+        finally:
+            modes.functionalizing -= 1
 
     return wrapped
 

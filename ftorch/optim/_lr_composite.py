@@ -46,8 +46,8 @@ class _Composite(LRScheduler):
     def load_state_dict(self, state_dict) -> None:
         """Takes over what `state_dict` gave."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
-        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
-            scheduler.load_state_dict(saved)
+        for i, saved in enumerate(state_dict["_schedulers"]):
+            self._schedulers[i].load_state_dict(saved)
 
 
 class SequentialLR(_Composite):

@@ -23,13 +23,13 @@ names: dict[int, str] = {}  # id of a function -> its full name, where the names
 # Operators that PyTorch's handlers see as such, not as the method of the same meaning.
 OPERATORS = frozenset(
     f"__{name}__"
-    for name in "floordiv lshift ilshift rshift irshift and or xor invert eq iand ior ixor pow ipow".split()
+    for name in "floordiv lshift ilshift rshift irshift and or xor invert eq iand ior ixor pow".split()
 )
 # Reflected and older operators that they see as another method.
 _SEEN_AS = {
     "__radd__": "add", "__rmul__": "mul", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
     "__rxor__": "bitwise_xor", "__div__": "div", "__itruediv__": "div_", "__nonzero__": "__bool__",
-    "__long__": "__int__",
+    "__long__": "__int__", "__ipow__": "pow_",
 }
 # Functions of ``torch.functional`` and methods that are written in Python in PyTorch.
 _PYTHON_FUNCTIONS = frozenset(
@@ -41,7 +41,7 @@ _PYTHON_METHODS = frozenset(
     "norm split unique unique_consecutive lu stft istft backward module_load __floordiv__ __rfloordiv__ "
     "__rtruediv__ __rlshift__ __rrshift__ __contains__ __rmod__ __deepcopy__ __len__ __format__ __reversed__ "
     "__repr__ __setstate__ dim_order is_shared register_hook register_post_accumulate_grad_hook resize resize_as "
-    "share_memory_ storage storage_type __dlpack_device__ __rmatmul__ __pow__ __ipow__ __rpow__ "
+    "share_memory_ storage storage_type __dlpack_device__ __rmatmul__ __pow__ __rpow__ "
     "__rsub__".split()
 )
 # Functions of ``torch.nn.functional`` that are builtins in PyTorch, and those of them that are its extension module's.

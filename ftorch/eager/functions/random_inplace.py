@@ -15,6 +15,7 @@ from ..core import api as torch
 from ..core import device as devices
 from ..core import dtype as dtypes
 from ..core.composite import composite
+from ..core.formats import contiguous_format
 from ..core.geometry import geometry
 from ..core.user_warnings import warn_user
 from ..dispatch.randomness import FILL, randomized
@@ -470,6 +471,8 @@ def bernoulli_(self, p=0.5, *, generator=None):
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if self.dtype.is_complex:
         raise unsupported("bernoulli_scalar_cpu_", self.dtype)
+    if modes.functionalizing and not self.is_contiguous():  # the function without a write makes a tensor of its own
+        return self.copy_(torch.empty_like(self, memory_format=contiguous_format).bernoulli_(p, generator=generator))
     return _fill(self, generator, sampling.bernoulli, p, self.dtype.numpy, node="BernoulliBackward2")
 
 

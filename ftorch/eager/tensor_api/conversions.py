@@ -342,7 +342,7 @@ def __len__(self):
 
 @method
 def __iter__(self):
-    if not self._ftorch_geometry.shape:
+    if not (self._ftorch_geometry.shape if self.__class__ in PLAIN else self.dim()):  # users' handlers see both calls
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 

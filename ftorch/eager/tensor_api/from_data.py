@@ -13,7 +13,8 @@ from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry, memory_order, permuted_stride
 from ..core.public_functions import public_of
 from ..core.user_warnings import warn_user
-from ..tensor import TensorBase, from_array, modes, new_leaf
+from ..dispatch.overrides import DisableTorchFunctionSubclass
+from ..tensor import PLAIN, TensorBase, from_array, modes, new_leaf
 from .jax_interop import from_dlpack
 from .numpy_interop import NEGATIVE_STRIDES, from_numpy, frombuffer
 from .python_data import cast_array, check_numbers, inferred_array
@@ -146,6 +147,9 @@ def as_tensor(data, dtype=None, device=None):
     if modes.function_modes:
         return _asked(as_tensor, data, dtype=dtype, device=device)
     if isinstance(data, TensorBase):
+        if data.__class__ not in PLAIN and modes.subclasses:  # whose handlers see nothing of this
+            with DisableTorchFunctionSubclass():
+                return as_tensor(data, dtype, device)
         return data.to(device=data.device if device is None else device, dtype=dtype or data.dtype)
     if isinstance(data, (TypedStorage, UntypedStorage)):
         return as_tensor_of(data, _as_dtype(dtype)).to(device or data.device)
@@ -176,6 +180,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         return _asked(asarray, obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
     dtype = _as_dtype(dtype)
     if isinstance(obj, TensorBase):
+        if obj.__class__ not in PLAIN and modes.subclasses:
+            with DisableTorchFunctionSubclass():
+                return asarray(obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
         source = obj
     elif isinstance(obj, (TypedStorage, UntypedStorage)) and copy is not False:
         source = as_tensor_of(obj, dtype)

@@ -11,6 +11,7 @@ from ..call import op as _op
 from ..core import dtype as _dtype
 from ..core.handles import add_hook
 from ..core.user_warnings import warn_user
+from ..dispatch.overrides import DisableTorchFunctionSubclass
 from ..runtime import capture_trace
 from ..tensor import (
     PLAIN,
@@ -140,6 +141,9 @@ def _set_grad(self, value):
                 f"assigned grad expected to be a Tensor or None but got grad of type "
                 f"{value.__class__.__name__}"
             )
+        if value.__class__ not in PLAIN and modes.subclasses:
+            with DisableTorchFunctionSubclass():
+                return _set_grad(self, value)
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         if value.shape != self.shape:
@@ -259,6 +263,9 @@ def _set_data(self, value):
         raise TypeError(
             f"Variable data has to be a tensor, but got {value.__class__.__name__}"
         )
+    if value.__class__ not in PLAIN and modes.subclasses:  # whose handlers see nothing of this
+        with DisableTorchFunctionSubclass():
+            return _set_data(self, value)
     if not can_have_data_of(self, value):
         raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
                            "tensor type.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 
 import jax
@@ -14,7 +15,7 @@ from ..call import op as _op
 from ..call import planning
 from ..call.operands import tensors_of
 from ..core import api
-from ..core.geometry import Geometry, Size, geometry, with_bits
+from ..core.geometry import Geometry, Size, geometry, pointwise_stride, with_bits
 from ..core.public_functions import python_of
 from ..core.registry import OPS, OPTIONAL_TENSOR, SCALAR, OpDef
 from ..core.return_values import named
@@ -487,10 +488,34 @@ def _make_batched(plan, dims):
         kernel = jax.vmap(plan.fn, in_axes=(*dims, *[None] * m))
     derived = Derived(plan.name, kernel, [OPTIONAL_TENSOR] * len(dims) + [SCALAR] * m)
     derived.runs_kernels = plan.op.definition.runs_kernels
+    if any(d is not None for d in dims) and (plan.op.definition.promote is not None or
+                                             plan.op.definition.layout in ("pointwise", "preserve")):
+        derived.layout = functools.partial(_batched_strides, dims, plan.op.definition.layout == "preserve")
     derived.make_gradients = lambda mask, differentiable: _batched_gradients(
         plan, dims, mask, differentiable
     )
     return _op.Op(derived)
+
+
+def _batched_strides(dims, keeps, inputs, static, shapes):
+    """`OpDef.layout` of elementwise ops: results lie in memory as the operands with the batch in front do."""
+    found = []
+    for shape in shapes:
+        aligned = []
+        for g, d in zip(inputs, dims, strict=True):
+            own, steps = list(g.shape), list(g.stride)
+            if d is not None:
+                size, step, gap = own.pop(d), steps.pop(d), len(shape) - g.ndim
+                own, steps = [size, *[1] * gap, *own], [step, *[0] * gap, *steps]
+            aligned.append(geometry(Size(own), g.dtype, g.device, tuple(steps)))
+        first = aligned[0]
+        if keeps and first.is_dense and first.shape == shape:
+            found.append(first.stride)
+        elif all(g.ndim <= len(shape) and all(n in (1, m) for n, m in zip(g.shape[::-1], shape[::-1])) for g in aligned):
+            found.append(pointwise_stride(Size(shape), aligned))
+        else:
+            found.append(None)
+    return found
 
 
 def _batched_gradients(plan, dims, mask, differentiable):

@@ -274,9 +274,21 @@ class DualLevel(Level):
 
 
 def _primal_op(plan):
-    return _derived(plan, ("primal",), lambda: Derived(
-        plan.name, plan.fn, [OPTIONAL_TENSOR] * len(plan.inputs) + [SCALAR] * len(plan.scalars)
-    ))
+    def make():
+        made = Derived(plan.name, plan.fn, [OPTIONAL_TENSOR] * len(plan.inputs) + [SCALAR] * len(plan.scalars))
+        made.layout = _layout_of(plan.geometries)
+        return made
+
+    return _derived(plan, ("primal",), make)
+
+
+def _layout_of(geometries):
+    """`OpDef.layout` of results that lie in memory as those of the function itself do."""
+
+    def layout(inputs, static, shapes):
+        return [g.stride if tuple(g.shape) == tuple(shape) else None for g, shape in zip(geometries, shapes, strict=True)]
+
+    return layout
 
 
 def _derived(plan, key, make):
@@ -344,9 +356,11 @@ def _make_dual(plan, mask):
             moved = by_kernel(primals, tangents, scalars)
         return (*results, *moved)
 
-    return Derived(
+    made = Derived(
         f"{plan.name}_jvp", kernel, [OPTIONAL_TENSOR] * (n + len(moving)) + [SCALAR] * m
     )
+    made.layout = _layout_of([*plan.geometries, *(g for g, d in zip(plan.geometries, differentiable) if d)])
+    return made
 
 
 def _zeros_like_part(part, g):

@@ -41,9 +41,10 @@ def _dropped(input, p, *, inplace, per_channel=False, alpha=False):
 @randomized(LIKE)
 def _kept(like, p, generator=None):
     """Which elements are kept, as ones and zeros."""
-    if generator is None and is_simple(like):
+    within = modes.transforming or modes.functionalizing
+    if generator is None and not within and is_simple(like):
         return new_like(like, sampling.bernoulli, 1 - p)
-    transformed = special[0] and modes.levels and not any(level.sees_aten for level in modes.levels)
+    transformed = within or (special[0] and modes.levels and not any(level.sees_aten for level in modes.levels))
     in_order = formats.contiguous_format if transformed else None  # as PyTorch's parts draw, which transforms see
     return torch.empty_like(like, memory_format=in_order).bernoulli_(1 - p, generator=generator)
 
