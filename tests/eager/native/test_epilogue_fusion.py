@@ -164,3 +164,16 @@ def test_an_ensemble_is_pytorchs(taken):
     assert [ADD, RECTIFY] in taken and [MASK] in taken
     for name, value in theirs.items():
         np.testing.assert_allclose(mine[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [2, 5, 64])
+def test_a_number_that_multiplies_a_vector(taken, size):
+    """What follows has more dimensions than the product, whose call makes nothing of it."""
+
+    def function(s, v, t):
+        return v - jnp.dot(s, v) * t
+
+    operands = random(size), random(size), random(size)
+    mine = jax.jit(rewritten(function, rounded=True))(*operands)
+    np.testing.assert_allclose(mine, function(*operands), rtol=1e-4, atol=1e-4)
+    assert taken == [[]]

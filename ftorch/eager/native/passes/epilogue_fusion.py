@@ -122,8 +122,8 @@ def _binary(flat, name, shape, values, origins):
         return None
     which = int(step.inputs[0] is name)
     aval = step.eqn.invars[which].aval
-    if aval.dtype != np.float32:
-        return None
+    if aval.dtype != np.float32 or aval.shape and len(aval.shape) != len(shape):
+        return None  # of more dimensions where the product is a single number
     operand, places, whole = _view(flat, step.inputs[which], aval.shape, shape)
     if not isinstance(operand, Literal) and (
         operand not in values or (whole and not origins.is_stored(values[operand]))
