@@ -227,6 +227,16 @@ def _local_scalar_dense(self):
 
 
 @aten
+def mH(self):
+    return self.mH
+
+
+@aten
+def matrix_H(self):
+    return self.H
+
+
+@aten
 def lift_fresh_copy(self):
     return self.clone()
 

@@ -55,11 +55,6 @@ def _reversed(node, x):
     return x.T
 
 
-@_form("adjoint")
-def _adjoint(node, x):
-    return jnp.conj(_t(node, x))
-
-
 @_form("_conj")
 def _conj(node, x):
     return jnp.conj(x)

@@ -81,6 +81,9 @@ class Traces:
 _PARTED = {"chunk": 2, "tensor_split": 2, "split": 2, "unbind": 1}
 
 
+_PARTS = {"_real_part": "real", "_imag_part": "imag"}
+
+
 class _Number:
     """A number that a tensor's value is, as `Level.known` gives it."""
 
@@ -323,6 +326,9 @@ class ExportLevel(TraceLevel):
 
     def _record_view(self, definition, x, static):
         asked, self._asked = self._asked, None
+        if definition.name in _PARTS:
+            packet = getattr(ops.aten, _PARTS[definition.name])
+            return self.graph.call_function(packet.default, (x._node,), name=packet.__name__)
         is_whole = definition.name == "alias" and asked is not None and any(item is not ... for item in asked[0])
         if not is_whole and not definition.name.startswith("_index_"):
             return super()._record_view(definition, x, static)

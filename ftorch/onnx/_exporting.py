@@ -18,6 +18,7 @@ from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
+from ._complex import has_complex, real_program
 from ._kernels import translated
 from ._optimize import names_in
 from ._symbolic import translation_of
@@ -68,8 +69,9 @@ class _Exporter:
 
     def run(self, module):
         """Translates the nodes of a ``GraphModule``."""
+        checks = _checks_of(module.graph)
         for node in module.graph.nodes:
-            if node.op == "call_function":
+            if node.op == "call_function" and node not in checks:
                 self.values[node] = self._call(node)
             elif node.op == "get_attr":
                 self.values[node] = module.get_submodule(node.target)  # a branch, or a loop's body
@@ -207,8 +209,10 @@ class _Exporter:
             values = [g.cast(a, dtypes.float64) for a in args]
             kind = "Div" if target is operator.truediv else "Pow"
             return g.op(kind, *values, shape=(), dtype=dtypes.float64)
-        values = [g.cast(a, dtypes.int64) if not isinstance(a, float) else
-                  g.number(a, dtypes.float64) for a in args]
+        values = [
+            g.number(a, dtypes.float64) if isinstance(a, float)
+            else a if isinstance(a, Value) and a.dtype is dtypes.float64 else g.cast(a, dtypes.int64) for a in args
+        ]
         if any(v.dtype is dtypes.float64 for v in values):
             values = [g.cast(v, dtypes.float64) for v in values]
         if target is operator.neg:
@@ -238,6 +242,19 @@ class _Exporter:
         return infos
 
 
+def _checks_of(graph):
+    """The nodes that check numbers, for which ONNX has no words."""
+    found = set()
+    for node in reversed(graph.nodes):
+        is_check = getattr(node.target, "_opname", "") in _CHECKS
+        if is_check or (node.op == "call_function" and node.users and all(user in found for user in node.users)):
+            found.add(node)
+    return found
+
+
+_CHECKS = frozenset(
+    "_assert_scalar _assert_async _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size".split()
+)
 _FLOW = {
     "cond": _Exporter._cond, "while_loop": _Exporter._while_loop, "scan": _Exporter._scan, "map_impl": _Exporter._map,
 }
@@ -272,6 +289,9 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
 
     functional = functionalized(program, {})
     sizes = sizes or {}
+    if has_complex(functional):
+        functional, sizes = real_program(functional, sizes)
+        functional = functionalized(functional, {})
     exporter = _Exporter(functional, opset, custom, sizes)
     inputs = exporter.inputs(input_names, sizes)
     exporter.run(functional.graph_module)

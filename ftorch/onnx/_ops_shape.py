@@ -21,6 +21,12 @@ def _sym_size(g, x, dim):
     return Value(size, (), dtypes.int64)
 
 
+@translation("item _local_scalar_dense")
+def _item(g, x):
+    """A tensor's value as a number of the program: of 64 bits, as Python's."""
+    return g.cast(g.reshape(x, ()), dtypes.float64 if x.dtype.category == 2 else dtypes.int64)
+
+
 @translation("view reshape _unsafe_view _reshape_alias unflatten flatten ravel view_as reshape_as")
 def _reshape(g, x, *args):
     shape = tuple(g.result.shape)
@@ -57,7 +63,7 @@ def _transpose(g, x, a, b):
     return g.transpose(x, order) if order else x
 
 
-@translation("t mT numpy_T adjoint")
+@translation("t mT numpy_T")
 def _t(g, x):
     order = list(range(x.rank))
     if g.name == "numpy_T":

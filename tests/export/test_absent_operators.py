@@ -9,6 +9,7 @@ import pytest
 import ftorch as ft
 
 from ..onnx.test_onnx import run
+from ..oracle import array
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 pt = pytest.importorskip("torch")
@@ -98,3 +99,24 @@ def test_unflattened_modules_have_their_own_parameters():
                 own.requires_grad, own is model[0].weight]
 
     assert seen(ft) == seen(pt) == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["z.mH", "z.H", "z.adjoint()", "z.mT", "z @ z.mH", "z.real", "z.imag + 1", "z.conj().imag", "z.real.mT"]
+)
+def test_views_of_complex_matrices_are_pytorchs_operators(text, tmp_path):
+    """PyTorch reads the files and gives the same, files of its give the same here, StableHLO conjugates once."""
+    function = eval(f"lambda self, z: {text}")
+    numbers = [[1 + 2j, 3 - 1j], [0.5j, -2.0]]
+    programs = {}
+    for torch in (ft, pt):
+        net = type("Net", (torch.nn.Module,), {"forward": function})()
+        programs[torch] = torch.export.export(net, (torch.tensor(numbers),))
+        torch.export.save(programs[torch], tmp_path / f"{torch.__name__}.pt2")
+    expected = array(function(None, pt.tensor(numbers)).resolve_conj())
+    for torch, other in ((ft, pt), (pt, ft)):
+        read = torch.export.load(tmp_path / f"{other.__name__}.pt2").module()(torch.tensor(numbers))
+        np.testing.assert_array_equal(array(read.resolve_conj()), expected)
+    path = ft._inductor.aoti_compile_and_package(programs[ft], package_path=str(tmp_path / "package.pt2"))
+    found = ft._inductor.aoti_load_package(path)(ft.tensor(numbers))
+    np.testing.assert_allclose(array(found.resolve_conj()), expected, rtol=1e-6)

@@ -21,7 +21,7 @@ _NUMBERS = {
 
 _SAME = {  # each name: the functions whose nodes have it
     "Abs": "absolute", "Permute": "numpy_T movedim",
-    "Transpose": "adjoint swapaxes swapdims", "Select": "_index_select _real_part _imag_part",
+    "Transpose": "mT swapaxes swapdims", "Select": "_index_select _real_part _imag_part",
     "Slice": "_index_slice narrow", "Unsqueeze": "_index_newaxis",
     "ToCopy": "_to_copy", "NegView": "_neg_view", "Pow": "_pow_static square",
     "Expand": "broadcast_to", "View": "unflatten bilinear einsum inner tensordot linalg_multi_dot "

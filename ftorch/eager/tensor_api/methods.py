@@ -396,9 +396,9 @@ def _transposed(attribute, op, conjugates=False, batches=True):
 
 
 METHODS["T"] = _transposed("T", "numpy_T")
-METHODS["mT"] = _transposed("mT", "adjoint")
-METHODS["mH"] = _transposed("mH", "adjoint", conjugates=True)
-METHODS["H"] = _transposed("H", "adjoint", conjugates=True, batches=False)
+METHODS["mT"] = _transposed("mT", "mT")
+METHODS["mH"] = _transposed("mH", "mT", conjugates=True)
+METHODS["H"] = _transposed("H", "mT", conjugates=True, batches=False)
 
 
 def _part(name):

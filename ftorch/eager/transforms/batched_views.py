@@ -62,7 +62,7 @@ _RULES = {
     "select.int": lambda _, rank, shape, dim, index: [("select.int", (_at(dim, rank), index))],
     "slice.Tensor": lambda _, rank, shape, dim, start, end, step: [("slice.Tensor", (_at(dim, rank), start, end, step))],
     "narrow": lambda _, rank, shape, dim, start, length: [("slice.Tensor", (_at(dim, rank), start, start + length, 1))],
-    "transpose.int": _swapped, "swapaxes": _swapped, "swapdims": _swapped, "t": _last_swapped, "adjoint": _last_swapped,
+    "transpose.int": _swapped, "swapaxes": _swapped, "swapdims": _swapped, "t": _last_swapped, "mT": _last_swapped,
     "permute": lambda _, rank, shape, dims: [("permute", ((0, *(_at(d, rank) for d in dims)),))],
     "numpy_T": lambda _, rank, shape: [("permute", ((0, *range(rank, 0, -1)),))],
     "unsqueeze": lambda _, rank, shape, dim: [("unsqueeze", (_at(dim, rank + 1),))],

@@ -180,7 +180,7 @@ def t(g):
     return _swap(g, 0, g.ndim - 1) if g.ndim == 2 else (g.shape, g.stride, 0)
 
 
-@view("adjoint(Tensor(a) self) -> Tensor(a)", forms="")
+@view("mT(Tensor(a) self) -> Tensor(a)", forms="")
 def matrix_transpose(g):
     return _swap(g, -2, -1)
 
