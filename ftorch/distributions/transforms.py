@@ -397,8 +397,9 @@ class CorrCholeskyTransform(Transform):
     bijective = True
 
     def _call(self, x):
+        x = torch.tanh(x)
         eps = torch.finfo(x.dtype).eps
-        partial = vec_to_tril_matrix(torch.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
+        partial = vec_to_tril_matrix(x.clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - partial**2).sqrt().cumprod(-1)
         partial = partial + torch.eye(
             partial.shape[-1], dtype=partial.dtype, device=partial.device

@@ -15,11 +15,12 @@ from .observing import compare
 OVERLOOKED = {"is_view", "version", "warning"}
 COUNT = 8
 MORE = {"python_state": 60, "changed_state": 30, "training": 10, "sizes": 6, "graph_state": 40,
-        "modules": 20, "schedules": 24, "streams": 50, "data": 60}  # quick ones
+        "modules": 20, "schedules": 24, "streams": 50, "data": 60,
+        "distribution_state": 24}  # quick ones
 CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
           "quantized_dynamic", "python_state",
           "changed_state", "training", "sizes", "inference", "generation", "graph_state", "modules",
-          "schedules", "streams", "data"]
+          "schedules", "streams", "data", "distribution_state"]
 REFUSED = {"inference"}  # of whose programs PyTorch does not trace or export all that run
 
 
