@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .. import native
 from ..core import device as _device
 from ..core.errors import translate_error
 from ..core.geometry import Geometry, Size, contiguous_stride, geometry
 from ..core.jax_scope import scoped_trace
 from ..memory import host_memory
-from ..runtime import size_classes
+from ..runtime import executor, size_classes
 from ..runtime.size_classes import CHANGED, ORDERED
 from ..tensor import PLAIN
 from . import result_layouts
@@ -205,18 +206,9 @@ def of_class(op, operands, static):
     instance = model.instance(sizes)
     if instance is None:
         return None
-    plan, slots = model.plan, model.slots(static)
-    geometries = model.is_basic and basic_geometries(
-        inputs, instance.shapes, model.dtypes, plan.device
-    )
-    if not geometries:
-        geometries = result_layouts.geometries(
-            op.definition, instance.shapes, model.dtypes, inputs, plan.device, slots
-        )
-        for g in geometries if plan.device is _device.CPU else ():
-            if g.numel > _UNCHECKED:
-                host_memory.check(g.shape, g.dtype)
-    plan = made(model, tuple(inputs), geometries, instance, static, slots)
+    plan = copied(model.plan, tuple(inputs), result_geometries(model, instance, inputs, static), instance)
+    if model.remade is not None:
+        model.remade(plan, static, model.slots(static))
     if model.is_guarded:
         scalars = [SCALAR_STRUCTS[kind].dtype for kind in plan.scalars]
         if _refuses(plan.raw, stand_ins([(g.shape, g.dtype.numpy) for g in inputs], scalars)):
@@ -227,12 +219,21 @@ def of_class(op, operands, static):
 _refused, _refuses = scoped_trace(raise_early), scoped_trace(refuses)
 
 
-def basic_geometries(inputs, shapes, dtypes, device):
-    """The contiguous geometries of results of dense operands; None where an operand's strides may matter."""
-    for g in inputs:
-        if not g.is_contiguous or (1 in g.shape and g.stride != contiguous_stride(g.shape)):
-            return None
-    return contiguous(inputs, shapes, dtypes, device)
+def result_geometries(model, instance, inputs, static):
+    """Of a call's results, by its operands'.
+
+    Raises:
+        RuntimeError: there is not so much memory.
+    """
+    device = model.plan.device
+    if model.is_basic and all([g.has_new_stride() for g in inputs]):
+        return contiguous(inputs, instance.shapes, model.dtypes, device)
+    definition = model.plan.op.definition
+    found = result_layouts.geometries(definition, instance.shapes, model.dtypes, inputs, device, model.slots(static))
+    for g in found if device is _device.CPU else ():
+        if g.numel > _UNCHECKED:
+            host_memory.check(g.shape, g.dtype)
+    return found
 
 
 def contiguous(inputs, shapes, dtypes, device):
@@ -254,25 +255,23 @@ def contiguous(inputs, shapes, dtypes, device):
 _UNCHECKED = 1 << 16  # elements: so many always find memory
 
 
-def made(model, inputs, geometries, instance, static, slots):
-    """A plan like the model's, at other sizes."""
-    like = model.plan
-    plan = copied(like, inputs, geometries, instance)
-    if model.remade is not None:
-        model.remade(plan, static, slots)
-    return plan
+# Slots of a plan: those that all plans of a class share, and those of what a plan has when it ran.
+SHARED = ("checks", "differentiable", "result_type", "device", "is_single", "scalars", "fn", "raw", "structure", "static", "name", "op",
+          "element", "scalar_types", "inplace")
+EMPTY = ("compiled", "backward", "extra", "host", "program", "writes", "compiling", "access")
 
 
-def copied(like, inputs, geometries, instance):
+def _copied(like, inputs, geometries, instance):
     """A plan that has not run, with the attributes of another that do not follow from sizes."""
     plan = _new(like.__class__)
+    for name in SHARED:
+        setattr(plan, name, getattr(like, name))
+    for name in EMPTY:
+        setattr(plan, name, None)
     plan.inputs, plan.geometries, plan.geometry, plan.instance = inputs, geometries, geometries[0], instance
-    plan.fn, plan.raw, plan.structure, plan.static = like.fn, like.raw, like.structure, like.static
-    plan.is_single, plan.scalars, plan.name = like.is_single, like.scalars, like.name
-    plan.device, plan.op, plan.element = like.device, like.op, like.element
-    plan.checks, plan.differentiable = like.checks, like.differentiable
-    plan.result_type, plan.scalar_types, plan.inplace = like.result_type, like.scalar_types, like.inplace
-    plan.backwards = {}
-    plan.compiled = plan.backward = plan.extra = plan.host = plan.program = plan.writes = plan.compiling = plan.access = None
-    plan.spent, plan.runs, plan.pinned = 0.0, 0, False
+    plan.backwards, plan.spent, plan.runs, plan.pinned = {}, 0.0, 0, False
     return plan
+
+
+in_c = native.module if executor.DEFERRED else None
+copied: Any = _copied if in_c is None else in_c.copied_plan

@@ -16,10 +16,10 @@ from .dtype import dtype as Dtype
 from .refcount import LOCAL
 from .user_warnings import warn_once
 
-_INTERNED: dict = {}
+INTERNED: dict = {}
 _INTERN_LIMIT = 1 << 16
 _SWEPT = 1 << 13  # from so many on those are let go that nobody holds, when their number has doubled, or nearly so
-_sweep_at = [_SWEPT]
+SWEEP_AT = [_SWEPT]
 
 # What reading through a geometry does to the elements, besides finding them.
 CONJ, NEG = 1, 2
@@ -191,7 +191,7 @@ def memory_order(stride, shape) -> tuple[int, ...]:
 def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geometry:
     """The interned geometry; contiguous unless strides are given."""
     key = (shape, stride, dtype, device)
-    found = _INTERNED.get(key)
+    found = INTERNED.get(key)
     if found is None:
         if not all([type(n) is int for n in shape]):  # numbers of a graph: what is interned outlives it
             shape = Size([int(n) for n in shape])
@@ -202,28 +202,28 @@ def geometry(shape, dtype: Dtype, device: _device.device, stride=None) -> Geomet
         if stride is None:
             # Both spellings of a contiguous geometry must be one object.
             full = (shape, contiguous_stride(shape), dtype, device)
-            found = _INTERNED.get(full)
+            found = INTERNED.get(full)
             if found is None:
-                found = _INTERNED[full] = Geometry(*full, contiguous=True)
+                found = INTERNED[full] = Geometry(*full, contiguous=True)
         else:
             found = Geometry(shape, stride, dtype, device)
-        if len(_INTERNED) >= _sweep_at[0]:
+        if len(INTERNED) >= SWEEP_AT[0]:
             _sweep()
-        _INTERNED[(shape, stride, dtype, device)] = found
+        INTERNED[(shape, stride, dtype, device)] = found
     return found
 
 
 def _sweep():
     """Lets geometries go that nobody but the table holds: of sizes that came once."""
-    entries = collections.Counter(map(id, list(_INTERNED.values())))  # other threads may add some
-    for key in list(_INTERNED):
-        found = _INTERNED.get(key)
+    entries = collections.Counter(map(id, list(INTERNED.values())))  # other threads may add some
+    for key in list(INTERNED):
+        found = INTERNED.get(key)
         if found is not None and sys.getrefcount(found) == LOCAL + entries[id(found)]:
             entries[id(found)] -= 1
-            _INTERNED.pop(key, None)
-    if len(_INTERNED) >= _INTERN_LIMIT:
-        _INTERNED.clear()  # equality is only faster by identity, never decided by it
-    _sweep_at[0] = max(_SWEPT, len(_INTERNED) + min(len(_INTERNED), _INTERN_LIMIT // 4))
+            INTERNED.pop(key, None)
+    if len(INTERNED) >= _INTERN_LIMIT:
+        INTERNED.clear()  # equality is only faster by identity, never decided by it
+    SWEEP_AT[0] = max(_SWEPT, len(INTERNED) + min(len(INTERNED), _INTERN_LIMIT // 4))
 
 
 def with_bits(g: Geometry, bits: int) -> Geometry:
@@ -233,9 +233,9 @@ def with_bits(g: Geometry, bits: int) -> Geometry:
     if not bits:
         return geometry(g.shape, g.dtype, g.device, g.stride)
     key = (g.shape, g.stride, g.dtype, g.device, bits)
-    found = _INTERNED.get(key)
+    found = INTERNED.get(key)
     if found is None:
-        found = _INTERNED[key] = Geometry(g.shape, g.stride, g.dtype, g.device, bits)
+        found = INTERNED[key] = Geometry(g.shape, g.stride, g.dtype, g.device, bits)
     return found
 
 

@@ -144,10 +144,11 @@ class Fragmentation:
         library = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._library: Any = library if hasattr(library, "malloc_trim") else None
 
-    def new_plan(self):
-        """Counts a plan made for sizes that came for the first time; looks at the process's memory now and then."""
-        self.plans += 1
-        if self.plans % self._EVERY == 0 and self._library is not None:
+    def new_plan(self, count=1):
+        """Counts plans made for sizes that came for the first time; looks at the process's memory now and then."""
+        before = self.plans
+        self.plans = before + count
+        if before // self._EVERY != self.plans // self._EVERY and self._library is not None:
             self._look()
 
     def _look(self):

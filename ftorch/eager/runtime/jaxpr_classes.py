@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,16 +179,18 @@ class ClassProgram:
         calls: its steps as `Call`.
         results: as arguments of calls are.
         shapes: templates of the results' shapes; ``result_shapes`` (sizes) -> the shapes.
+        places: the shapes where each size is one of the symbols, ``-1 - n`` for the ``n``-th, or stays; else None.
         evaluate: (sizes) -> the varying numbers of all steps, as `run` wants them.
         run: (operands, numbers) -> tuple of results.
     """
 
-    __slots__ = ("inputs", "calls", "results", "shapes", "dtypes", "evaluate", "result_shapes", "symbols", "_run",
+    __slots__ = ("inputs", "calls", "results", "shapes", "dtypes", "places", "evaluate", "result_shapes", "symbols", "_run",
                  "_in_place", "__weakref__")
 
     def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
         self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols
         self.result_shapes = function_of_sizes(symbols, _source(shapes)) if _varies(shapes) else lambda sizes: shapes
+        self.places = _places(shapes)
         varying = _Varying()
         self.calls = [
             Call(
@@ -393,6 +396,19 @@ _HELD = frozenset({"jaxpr", "cond_jaxpr", "body_jaxpr", "branches", "jaxprs"})
 
 def _closed(jaxpr):
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+
+
+def _places(shapes):
+    """See `ClassProgram`."""
+    found = []
+    for shape in shapes:
+        sizes = [
+            -1 - int(n.source[1:]) if n.__class__ is Formula and re.fullmatch(r"s\d+", n.source) else n for n in shape
+        ]
+        if not all([n.__class__ is int and n for n in sizes]):
+            return None
+        found.append(tuple(sizes))
+    return tuple(found)
 
 
 def _varies(template):

@@ -190,7 +190,7 @@ def writing(way, root):
 
 
 _MOST_OF_ALL = 8192  # plans of all ops together: some 4 kB each with what derives from them
-_order: collections.deque = collections.deque()  # plans, the oldest first
+kept: collections.deque = collections.deque()  # plans, the oldest first
 
 
 def remember(plans: dict, key, plan, most=512):
@@ -203,25 +203,40 @@ def remember(plans: dict, key, plan, most=512):
     plans[key] = plan
     host_memory.fragmentation.new_plan()
     plan.table, plan.key = plans, key
-    _order.append(plan)
-    if len(_order) > _MOST_OF_ALL:
+    kept.append(plan)
+    for _ in range(len(kept) - _MOST_OF_ALL):
         _forget_oldest()
-    if len(plans) <= most:
-        return
+    for _ in range(len(plans) - most):
+        if not _forget_one_of(plans):
+            return
+
+
+AT_ONCE = 64  # plans that calls in C keep by themselves before they come here with one
+
+
+def remember_counted(plans, key, plan):
+    """`remember` for all plans that C has kept since the last time."""
+    host_memory.fragmentation.new_plan(AT_ONCE - 1)
+    remember(plans, key, plan)
+
+
+def _forget_one_of(plans):
+    """Whether there was one among the oldest that may go."""
     try:
         for _ in range(8):
             oldest = next(iter(plans))
             held = plans.pop(oldest)
             if not held.pinned and held.compiled is None:
-                return
+                return True
             plans[oldest] = held
     except (KeyError, RuntimeError, StopIteration):  # another thread was here
-        return
+        pass
+    return False
 
 
 def _forget_oldest():
     try:
-        plan = _order.popleft()
+        plan = kept.popleft()
         plans, key = plan.table, plan.key
         if plans.get(key) is plan and not plan.pinned and plan.compiled is None:
             del plans[key]

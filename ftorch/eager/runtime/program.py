@@ -191,10 +191,20 @@ def _comes_first(mark, keep):
     """Whether a trace of a size class runs on the host with nothing kept of it but its hash; what replaces much is not such."""
     if not host_tier.ENABLED or donation.early_programs.may_want(sum([s.root.numel * s.root.dtype.itemsize for s in keep])):
         return False
+    _note_once(mark)
+    return True
+
+
+def _note_once(mark):
     _once[mark] = None
     if len(_once) > _MOST_ONCE:
         _once.pop(next(iter(_once)))
-    return True
+
+
+def note_once(code, live):
+    """Notes that a trace of a size class came for the first time, on the CPU."""
+    with _programs_lock:
+        _note_once(hash((tuple(code), tuple(live), _device.CPU)))
 
 
 def _move(inputs, device):
@@ -215,6 +225,8 @@ def _execute(device, code, inputs, ints, floats, steps, live, keep, replaced, ag
     shares = host_tier.PADDED if device is _device.CPU else not _device.is_several(device)
     if steps == 1 and not shares:
         plan = code[0]
+        if plan.instance is not None and not plan.runs and device is _device.CPU and host_tier.ENABLED:
+            trace_programs.find(code, live)  # for calls in C at the next size
         operands = [inputs[-1 - operand] for operand in code[1:]]
         scalars = numbers_of(plan.scalars, iter(ints), iter(floats)) if plan.scalars else ()
         results = plan.run(operands, scalars, True)

@@ -97,6 +97,12 @@ def _find(code, live):
     return short
 
 
+def note_once(code, live):
+    """Notes, here and in `program`, that a trace came for the first time: it ran in C."""
+    _note(_once, hash((*code, None, *live)), None)
+    program.note_once(code, live)
+
+
 def _note(table, key, value):
     if len(table) >= _MOST:
         with contextlib.suppress(StopIteration, RuntimeError):  # another thread was here

@@ -47,7 +47,7 @@ class SizeSymbol:
         return f"<s{self.n}>"
 
 
-_symbols = [SizeSymbol(n) for n in range(_MOST_SYMBOLS)]
+SYMBOLS = tuple([SizeSymbol(n) for n in range(_MOST_SYMBOLS)])
 
 
 class Signature:
@@ -117,7 +117,7 @@ def symbol(n, known):
     """
     if len(known) == _MOST_SYMBOLS:
         raise OverflowError
-    known[n] = _symbols[len(known)]
+    known[n] = SYMBOLS[len(known)]
     return known[n]
 
 

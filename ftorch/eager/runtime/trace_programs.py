@@ -21,7 +21,7 @@ from .host_tier import step_of
 from .trace_code import steps_of
 
 _MOST = 256  # programs kept
-_programs: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
+known: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
 _lock = forking.rlock()
 
 _UNFIT: Any = object()  # of traces whose steps have no common function
@@ -50,19 +50,19 @@ def find(code, live):
         else:
             add((OPAQUE, len(item.geometries), item.scalars))
     add(tuple(live))
-    found = _programs.get(frozen := tuple(key), False)
+    found = known.get(frozen := tuple(key), False)
     if found is False:
         with _lock:
-            _programs[frozen] = None  # made when it comes again
-            if len(_programs) > _MOST:
-                _programs.popitem(last=False)
+            known[frozen] = None  # made when it comes again
+            if len(known) > _MOST:
+                known.popitem(last=False)
         return None
     if found is None:
         try:
             found = TraceProgram(code, live)
         except ValueError:  # elementwise steps of mixed dtypes
             found = _UNFIT
-        _programs[frozen] = found
+        known[frozen] = found
     return None if found is _UNFIT else (found, plans)
 
 
@@ -80,6 +80,8 @@ class TraceProgram:
         function: (inputs, plans, scalars as NumPy's) -> the live values.
         kinds: of the scalars, in order.
     """
+
+    __slots__ = ("function", "kinds")
 
     def __init__(self, code, live, exact=False):
         builder = _Builder(code, live, exact)

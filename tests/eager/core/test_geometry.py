@@ -12,17 +12,17 @@ from tests.oracle import said
 def swept(monkeypatch):
     """Begins with a sweep at the next new geometry, and then at a hundred."""
     monkeypatch.setattr(geometry, "_SWEPT", 100)
-    monkeypatch.setattr(geometry, "_sweep_at", [0])
+    monkeypatch.setattr(geometry, "SWEEP_AT", [0])
 
 
 @pytest.mark.skipif(not refcount.RELIABLE, reason="reference counts are not exact")
 def test_geometries_that_nobody_holds_go(swept):
     made = [geometry.geometry((n, 7), torch.float32, device.CPU) for n in range(9000, 9040)]
     strided = geometry.geometry((9001, 7), torch.float32, device.CPU, (14, 2))
-    kept = len(geometry._INTERNED)
+    kept = len(geometry.INTERNED)
     for n in range(20000, 20000 + 4 * kept):
         geometry.geometry((n, 3), torch.float32, device.CPU)
-    assert len(geometry._INTERNED) <= 2 * kept + 100
+    assert len(geometry.INTERNED) <= 2 * kept + 100
     for g in made:  # those that are held are still the only ones
         assert geometry.geometry(g.shape, g.dtype, g.device) is g
         assert geometry.geometry(g.shape, g.dtype, g.device, g.stride) is g

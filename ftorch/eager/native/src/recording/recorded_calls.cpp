@@ -133,7 +133,7 @@ bool has_minus_zero(PyObject* fixed) {
   return false;
 }
 
-// The plan of a call, borrowed; null where it is to be made, or is not an ordinary one.
+// The plan of a call, new; null where it is to be made, or is not an ordinary one.
 PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   if (Py_TYPE(op) != known.op || PyList_GET_ITEM(known.special, 0) != zero || has_minus_zero(fixed)) return nullptr;
   for (Py_ssize_t i = 0; i < count; i++)
@@ -151,9 +151,15 @@ PyObject* find(PyObject* op, Slot plans, Operands& operands, PyObject* const* va
   }
   Py_INCREF(fixed);
   PyTuple_SET_ITEM(key.object, operands.keys, fixed);
-  PyObject* plan = PyDict_GetItemWithError(at(op, plans), key.object);
-  if (!plan && PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();  // an argument that cannot be hashed
-  return plan && PyType_IsSubtype(Py_TYPE(plan), known.plan) && at(plan, PLAN_DEVICE) == known.cpu ? plan : nullptr;
+  PyObject* plan = Py_XNewRef(PyDict_GetItemWithError(at(op, plans), key.object));
+  if (!plan && PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();  // an argument that cannot be hashed
+    return nullptr;
+  }
+  if (!plan) plan = plan_of_class(op, plans, key.object);
+  if (plan && PyType_IsSubtype(Py_TYPE(plan), known.plan) && at(plan, PLAN_DEVICE) == known.cpu) return plan;
+  Py_XDECREF(plan);
+  return nullptr;
 }
 
 // Makes a plan's checks of values; false with the error that one raised.
@@ -233,6 +239,7 @@ struct Results {
 PyObject* recorded(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   Operands operands;
   PyObject *found = find(op, OP_PLANS, operands, values, count, fixed), *instead = operands.instead.object;
+  Held plan(found);
   if (!found && instead && PyTuple_CheckExact(instead) && PyTuple_GET_SIZE(instead) == 3) {
     Held other(PyObject_CallOneArg(known.op_named, PyTuple_GET_ITEM(instead, 0)));
     return other ? call_op(other.object, PyTuple_GET_ITEM(instead, 1), PyTuple_GET_ITEM(instead, 2)) : nullptr;
@@ -245,8 +252,7 @@ PyObject* recorded(PyObject* op, PyObject* const* values, Py_ssize_t count, PyOb
     if (grad && (mode(name_anomaly) != 0 || !is_empty(name_saved_hooks))) return nullptr;
     tape = grad == 1;
   }
-  Py_INCREF(found);
-  Held plan(found), trace(current_trace());
+  Held trace(current_trace());
   Node node;
   Storages storages;
   Results results;
@@ -266,6 +272,7 @@ PyObject* recorded(PyObject* op, PyObject* const* values, Py_ssize_t count, PyOb
 PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObject* fixed) {
   Operands operands;
   PyObject* found = find(op, OP_INPLACE_PLANS, operands, values, count, fixed);
+  Held plan(found);
   if (!found || !operands.count || at(found, PLAN_SINGLE) != Py_True) return nullptr;
   PyObject *target = operands.tensors[0], *storage = at(target, TENSOR_STORAGE);
   if (target != values[0] || at(target, TENSOR_META) != Py_None ||
@@ -278,8 +285,6 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
   if (of_graph && mode(name_grad) != 0) return nullptr;
   if (!is_empty(name_differentiating)) return nullptr;
   if (is_written_at_once(storage)) {
-    Held plan(found);
-    Py_INCREF(found);
     if (write_now(found, operands.tensors, operands.count, operands.numbers, operands.scalars) < 1) return nullptr;
     Py_INCREF(target);
     return target;
@@ -287,9 +292,8 @@ PyObject* written(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
   PyObject *geometry = at(target, TENSOR_GEOMETRY), *write = nullptr;
   bool whole = geometry == at(storage, STORAGE_ROOT);
   if (!whole && (overlaps_itself(geometry) || !(write = known_write(target)))) return nullptr;
-  Py_INCREF(found);
   Py_XINCREF(write);
-  Held plan(found), writing(write), trace(current_trace());
+  Held writing(write), trace(current_trace());
   if (!trace || !check(found, values, count, operands)) return nullptr;
   Storages storages;
   if (!storages.take(operands, trace.object)) return nullptr;
@@ -379,15 +383,17 @@ PyObject* configure(PyObject*, PyObject* arguments) {
                         reinterpret_cast<PyObject**>(&known.storage), reinterpret_cast<PyObject**>(&known.trace),
                         reinterpret_cast<PyObject**>(&known.any_node), reinterpret_cast<PyObject**>(&known.node),
                         reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward),
-                        reinterpret_cast<PyObject**>(&known.run)};
+                        reinterpret_cast<PyObject**>(&known.run), reinterpret_cast<PyObject**>(&known.instance),
+                        reinterpret_cast<PyObject**>(&known.size_class), reinterpret_cast<PyObject**>(&known.class_of_gradients),
+                        reinterpret_cast<PyObject**>(&known.trace_program)};
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOO)(OOOOOOOOOOOOOOOOO)(OOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
-                        types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], types[10], &known.plain,
+  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOOOOOO)(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
+                        types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], types[10], types[11], types[12], types[13], types[14], &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
-                        &known.short_traces, &known.forked, &known.errors, &known.ignored,
+                        &known.short_traces, &known.trace_programs, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
-                        &known.op_named, &known.write_of, &known.part_of, &known.own, &known.executor, &known.most_steps, &known.large,
+                        &known.op_named, &known.write_of, &known.part_of, &known.own, &known.note_trace, &known.executor, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;
   Py_INCREF(arguments);  // for good, with all that is in it
   if (!configure_slots(classes)) return nullptr;
@@ -441,5 +447,8 @@ PyMethodDef call_methods[] = {
     {"live", recording::live, METH_VARARGS, "live(trace, owners): (slots, their storages) that are referred to elsewhere."},
     {"walk", recording::walk, METH_VARARGS, "walk(...): see `_run` of ftorch/eager/autograd/backward.py."},
     {"dependencies", recording::dependencies, METH_O, "dependencies(roots): see `_dependencies` there; None: Python has to."},
+    {"copied_plan", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::copied_plan)), METH_FASTCALL,
+     "copied_plan(like, inputs, geometries, instance): see `copied` of ftorch/eager/call/class_plans.py."},
+    {"configure_class_plans", recording::configure_class_plans, METH_VARARGS, "Tells `call` what plans of size classes are made of."},
     {"configure_calls", recording::configure, METH_VARARGS, "Tells `call` the classes and the state that it works on."},
     {nullptr, nullptr, 0, nullptr}};

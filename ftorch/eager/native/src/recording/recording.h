@@ -8,9 +8,15 @@
 namespace recording {
 
 enum Slot {
-  OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE, OP_EXCLUSIVE,
-  PLAN_CHECKS, PLAN_DIFFERENTIABLE, PLAN_BACKWARDS, PLAN_RESULT_TYPE, PLAN_DEVICE, PLAN_SINGLE, PLAN_GEOMETRIES, PLAN_SCALARS,
-  PLAN_WRITES,
+  OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE, OP_EXCLUSIVE, OP_FOUND,
+  // Of a plan: what others of its class have, too; what none has that did not run; the rest.
+  PLAN_CHECKS, PLAN_DIFFERENTIABLE, PLAN_RESULT_TYPE, PLAN_DEVICE, PLAN_SINGLE, PLAN_SCALARS, PLAN_FN, PLAN_RAW, PLAN_STRUCTURE,
+  PLAN_STATIC, PLAN_NAME, PLAN_OP, PLAN_ELEMENT, PLAN_SCALAR_TYPES, PLAN_INPLACE,
+  PLAN_COMPILED, PLAN_BACKWARD, PLAN_EXTRA, PLAN_HOST, PLAN_PROGRAM, PLAN_WRITES, PLAN_COMPILING, PLAN_ACCESS,
+  PLAN_INPUTS, PLAN_GEOMETRIES, PLAN_GEOMETRY, PLAN_INSTANCE, PLAN_BACKWARDS, PLAN_SPENT, PLAN_RUNS, PLAN_PINNED, PLAN_TABLE, PLAN_KEY,
+  MODEL_PLAN, MODEL_LEVEL, MODEL_FIXED, MODEL_CASES, MODEL_BASIC, MODEL_DTYPES, MODEL_REMADE, MODEL_GUARDED,
+  INSTANCE_OF, INSTANCE_SIZES, INSTANCE_SHAPES, INSTANCE_NUMBERS, INSTANCE_DTYPE, INSTANCE_ADOPTED,
+  SIZE_CLASS_PROGRAM, CLASS_OF_GRADIENTS_PROGRAM, TRACE_PROGRAM_FUNCTION, TRACE_PROGRAM_KINDS, CLASS_PROGRAM_PLACES, CLASS_PROGRAM_EVALUATE,
   BACKWARD_OP, BACKWARD_MASK, BACKWARD_WANTED, BACKWARD_SAVED, BACKWARD_DIFFERENTIABLE, BACKWARD_NODE_CLASS, BACKWARD_FIRST,
   NODE_EDGES, NODE_SEQUENCE, NODE_TENSOR_HOOKS, NODE_PRE_HOOKS, NODE_POST_HOOKS, NODE_METADATA, NODE_TRACE,
   NODE_BACKWARD, NODE_SAVED, NODE_SCALARS, NODE_DETACHED,
@@ -19,7 +25,7 @@ enum Slot {
   STORAGE_ARRAY, STORAGE_TRACE, STORAGE_SLOT, STORAGE_ROOT, STORAGE_VERSION, STORAGE_HOST, STORAGE_ERROR,
   STORAGE_EXTRA, STORAGE_LEVEL,
   GEOMETRY_SHAPE, GEOMETRY_STRIDE, GEOMETRY_NUMEL, GEOMETRY_DTYPE, GEOMETRY_DEVICE, GEOMETRY_BITS, GEOMETRY_CONTIGUOUS,
-  GEOMETRY_READS, GEOMETRY_VIEWS,
+  GEOMETRY_READS, GEOMETRY_VIEWS, GEOMETRY_NDIM, GEOMETRY_DENSE, GEOMETRY_EXPANSE, GEOMETRY_ZERO_DIM,
   LAYOUT_READS, LAYOUT_WRITES,
   TRACE_LOCK, TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_BIRTH,
   TRACE_REPLACED, TRACE_RECORDING, TRACE_RUNNING, TRACE_DEVICE,
@@ -33,12 +39,15 @@ extern Py_ssize_t offsets[SLOTS];
 // What `configure` was given.
 struct Known {
   PyTypeObject *op, *step, *plan, *tensor, *storage, *trace, *any_node, *node, *accumulate, *backward, *run;
+  PyTypeObject *instance, *size_class, *class_of_gradients, *trace_program;
   PyObject *plain;                                   // the set of classes without overrides
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
   PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of, *own;  // functions in Python
   PyObject* executor;  // the dictionary of executor.py
-  PyObject *short_traces, *forked, *errors, *ignored;  // functions of traces; NumPy's variable for errors and its value without
+  PyObject *short_traces, *trace_programs, *forked;  // functions of traces, and of all that differ in sizes only
+  PyObject *errors, *ignored;              // NumPy's variable for errors and its value without
+  PyObject* note_trace;                    // of short_traces.py
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
@@ -148,6 +157,12 @@ PyObject* call_op(PyObject* op, PyObject* const* values, Py_ssize_t count, PyObj
 PyObject* tuple_of(PyObject* const* values, Py_ssize_t count);
 bool is_simple();  // whether calls go to nobody but the engine: no modes, levels or hooks
 bool is_off(PyObject* mode);  // of the calling thread
+
+// The plan of a call whose size class was planned at other sizes, new and kept among an op's plans; null, perhaps without an
+// error: Python has to make it. See class_plans.cpp.
+PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key);
+PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count);
+PyObject* configure_class_plans(PyObject*, PyObject* arguments);
 
 // The engine, see recorded_backward.cpp.
 PyObject* walk(PyObject*, PyObject* arguments);

@@ -1,5 +1,6 @@
-// Short traces that have a function: `Trace.flush` of `ftorch/eager/runtime/trace.py` with `short_traces.execute`, for what
-// is looked at. Whatever is not common is left to those, before anything has been changed.
+// Traces that have a function: `Trace.flush` of `ftorch/eager/runtime/trace.py` with `short_traces.execute`, for what is looked
+// at; and where a trace comes for the first time, with what `program.execute` does for those that differ from others in sizes
+// only (`trace_programs.py`). Whatever is not common is left to those, before anything has been changed.
 #include "objects/arrays.h"
 #include "recording/recording.h"
 
@@ -11,10 +12,12 @@ namespace recording {
 
 namespace {
 
-constexpr Py_ssize_t MOST_STEPS = 40, MOST_LIVE = 64;
+constexpr Py_ssize_t MOST_STEPS = 40, MOST_LIVE = 128;
 constexpr long TRIALS = 12;  // runs whose time Python looks at
+constexpr long MOST_ELEMENTS = 1 << 23;  // of the live values of a trace that comes first: more may be worth a program at once
 
-PyObject *name_acquire, *name_release, *name_resume;
+PyObject *name_acquire, *name_release, *name_resume, *opaque;
+Py_hash_t once[4096];  // hashes of traces that came for the first time, each at a place of its own; others may take it
 
 // What is live in a trace: how many values, or -1 if there are more than MOST_LIVE. Nothing is allocated.
 Py_ssize_t find_live(PyObject* trace, PyObject* owners, PyObject** storages) {
@@ -93,6 +96,75 @@ PyObject* find_function(PyObject* code, PyObject* const* storages, Py_ssize_t li
   return run == Py_None || run == Py_False || PyUnicode_FindChar(kinds, 'c', 0, PyUnicode_GET_LENGTH(kinds), 1) != -1 ? nullptr : run;
 }
 
+// What stands for a step in the keys of `trace_programs.find`, new; null perhaps without an error: Python has to run it.
+PyObject* part_of_key(PyObject* plan) {
+  PyObject *instance = at(plan, PLAN_INSTANCE), *program = Py_None;
+  if (instance != Py_None && Py_TYPE(instance) == known.instance && at(instance, INSTANCE_DTYPE) == Py_None) {
+    PyObject* of = at(instance, INSTANCE_OF);
+    if (Py_TYPE(of) == known.size_class) program = at(of, SIZE_CLASS_PROGRAM);
+    else if (Py_TYPE(of) == known.class_of_gradients) program = at(of, CLASS_OF_GRADIENTS_PROGRAM);
+  }
+  if (program != Py_None) return Py_NewRef(program);
+  if (at(plan, PLAN_COMPILED) != Py_None) return nullptr;
+  if (at(plan, PLAN_PROGRAM) != Py_None && PyLong_AsLong(at(plan, PLAN_RUNS)) > 1) return Py_NewRef(plan);
+  PyObject* host = at(plan, PLAN_HOST);  // found anew for each size
+  if (host == Py_None || host == Py_False) return nullptr;
+  Held count(PyLong_FromSsize_t(PyTuple_Size(at(plan, PLAN_GEOMETRIES))));
+  return count ? PyTuple_Pack(3, opaque, count.object, at(plan, PLAN_SCALARS)) : nullptr;
+}
+
+// Whether a trace came before, as far as is known. It is noted.
+bool came(PyObject* code, PyObject* slots) {
+  Py_uhash_t hash = 0;
+  for (PyObject* list : {code, slots})
+    for (Py_ssize_t i = 0; i < PyObject_Size(list); i++) {
+      PyObject* item = PySequence_Fast_GET_ITEM(list, i);
+      hash = (hash ^ static_cast<Py_uhash_t>(PyLong_CheckExact(item) ? PyLong_AsLong(item) : reinterpret_cast<Py_ssize_t>(item) >> 4)) *
+             1099511628211u;
+    }
+  Py_hash_t& place = once[(hash ^ hash >> 32) % (sizeof once / sizeof *once)];
+  const bool found = place == static_cast<Py_hash_t>(hash);
+  place = static_cast<Py_hash_t>(hash);
+  return found;
+}
+
+// The function of traces that differ from this one, which comes for the first time, in sizes only (borrowed), the plans that
+// are to be given to it and the kinds of its numbers; null where Python has to run it.
+PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssize_t live, Held& plans, Held& found, PyObject*& kinds) {
+  const Py_ssize_t steps = PyList_GET_SIZE(code);
+  long elements = 0;
+  for (Py_ssize_t i = 0; i < live; i++) elements += PyLong_AsLong(at(at(storages[i], STORAGE_ROOT), GEOMETRY_NUMEL));
+  if (!PyDict_Size(known.trace_programs) || elements > MOST_ELEMENTS) return nullptr;
+  Held key(PyTuple_New(steps + 1)), slots(PyTuple_New(live));
+  plans.object = PyList_New(0);
+  if (!key || !slots || !plans || PyList_GET_SIZE(code) != steps) return nullptr;
+  for (Py_ssize_t i = 0; i < live; i++) PyTuple_SET_ITEM(slots.object, i, Py_NewRef(at(storages[i], STORAGE_SLOT)));
+  bool varies = false;
+  for (Py_ssize_t i = 0; i < steps; i++) {
+    PyObject *item = PyList_GET_ITEM(code, i), *part;
+    if (PyLong_CheckExact(item)) {
+      part = Py_NewRef(item);
+    } else if (!(part = part_of_key(item)) || PyList_Append(plans.object, item) < 0) {
+      Py_XDECREF(part);
+      return nullptr;
+    } else {
+      varies = varies || at(item, PLAN_INSTANCE) != Py_None;
+    }
+    PyTuple_SET_ITEM(key.object, i, part);
+    if (PyList_GET_SIZE(code) != steps) return nullptr;
+  }
+  PyTuple_SET_ITEM(key.object, steps, Py_NewRef(slots.object));
+  found.object = varies ? Py_XNewRef(PyDict_GetItemWithError(known.trace_programs, key.object)) : nullptr;
+  if (!found || Py_TYPE(found.object) != known.trace_program) return nullptr;
+  kinds = at(found.object, TRACE_PROGRAM_KINDS);
+  if (PyUnicode_FindChar(kinds, 'c', 0, PyUnicode_GET_LENGTH(kinds), 1) != -1) return nullptr;
+  if (came(code, slots.object)) {  // what comes again may be worth a program of its own
+    Held done(PyObject_CallFunctionObjArgs(known.note_trace, code, slots.object, nullptr));
+    return nullptr;
+  }
+  return at(found.object, TRACE_PROGRAM_FUNCTION);
+}
+
 struct Fresh {  // lists and dictionaries for a trace whose own become a run's
   static constexpr Slot slots[] = {TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_REPLACED};
   PyObject* made[8] = {};
@@ -115,13 +187,18 @@ constexpr Slot Fresh::slots[];
 int run_locked(PyObject* trace, Held& content) {
   PyObject *storages[MOST_LIVE], *again[MOST_LIVE];
   const long steps = PyLong_AsLong(at(trace, TRACE_STEPS));
-  if (steps < 1 || steps > MOST_STEPS || !is_idle(trace)) return 0;
+  if (steps < 1 || !is_idle(trace)) return 0;
   Held code(Py_NewRef(at(trace, TRACE_CODE)));
   const Py_ssize_t live = find_live(trace, at(trace, TRACE_OWNERS), storages);
   if (live < 1) return 0;
   PyObject* kinds = nullptr;
-  Held known_trace;
-  Held function(Py_XNewRef(find_function(code.object, storages, live, known_trace, kinds)));
+  Held known_trace, plans, of_class;
+  PyObject* chosen = steps <= MOST_STEPS ? find_function(code.object, storages, live, known_trace, kinds) : nullptr;
+  if (!chosen && !known_trace && !PyErr_Occurred()) {
+    chosen = find_class_function(code.object, storages, live, plans, of_class, kinds);
+    if (!chosen && !PyErr_Occurred()) return 0;
+  }
+  Held function(Py_XNewRef(chosen));
   if (!function) return PyErr_Occurred() ? -1 : 0;
   Held numbers(numbers_of(kinds, at(trace, TRACE_INTS), at(trace, TRACE_FLOATS)));
   if (!numbers) return PyErr_Occurred() ? -1 : 0;
@@ -153,7 +230,7 @@ int run_locked(PyObject* trace, Held& content) {
   at(trace, TRACE_RUNNING) = running.release();
   Py_DECREF(around);
 
-  PyObject* arguments[] = {PyTuple_GET_ITEM(content.object, 2), Py_None, numbers.object};
+  PyObject* arguments[] = {PyTuple_GET_ITEM(content.object, 2), of_class ? plans.object : Py_None, numbers.object};
   Held before(PyContextVar_Set(known.errors, known.ignored));
   Held results(before ? PyObject_Vectorcall(function.object, arguments, 3, nullptr) : nullptr);
   PyObject *arrays[MOST_LIVE];
@@ -185,7 +262,7 @@ int run_locked(PyObject* trace, Held& content) {
   }
   for (Py_ssize_t i = 0; i < made; i++) Py_DECREF(arrays[i]);
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a trace gave another number of values than it has");
-  if (PyErr_ExceptionMatches(PyExc_Exception)) replace(known_trace.object, SHORT_RUN, Py_NewRef(Py_False));
+  if (known_trace && PyErr_ExceptionMatches(PyExc_Exception)) replace(known_trace.object, SHORT_RUN, Py_NewRef(Py_False));
   bool fine = at(run.object, RUN_OVER) == Py_True && PyErr_ExceptionMatches(PyExc_Exception);  // a handler has the values
   if (fine) PyErr_Clear();
   for (int attempt = 0; attempt < 4 && at(run.object, RUN_OVER) != Py_True; attempt++) {  // a signal may come as Python begins
@@ -212,6 +289,7 @@ int run_short(PyObject* trace) {
     name_acquire = PyUnicode_InternFromString("acquire");
     name_release = PyUnicode_InternFromString("release");
     name_resume = PyUnicode_InternFromString("resume");
+    opaque = PyUnicode_InternFromString("opaque");
   }
   Held content, kept(Py_NewRef(trace));
   Held locked(PyObject_CallMethodNoArgs(at(trace, TRACE_LOCK), name_acquire));

@@ -1,0 +1,362 @@
+// Plans of calls whose size class was planned at other sizes, see `of_class` of `ftorch/eager/call/class_plans.py`: whatever
+// is not common is refused before anything has been changed, and Python does it.
+#include "recording/recording.h"
+
+namespace recording {
+
+namespace {
+
+constexpr int MOST_SYMBOLS = 8;
+constexpr long EXACT_BELOW = 4, UNCHECKED = 1 << 16;  // as in size_classes.py and class_plans.py
+constexpr int PLANS_AT_ONCE = 64, MOST_PLANS = 576;   // kept here: of all ops, and of one, before Python is asked
+
+struct {
+  PyTypeObject *model, *size, *geometry;
+  PyObject *symbols, *interned, *sweep_at;                       // of size_classes.py; of geometry.py
+  PyObject *make_geometry, *result_geometries, *remember, *append;  // functions in Python; of the queue of plans
+} classes;
+
+PyObject *name_instance, *name_slots;
+int since_counted = 0;
+
+// The distinct sizes of a call, in the order of their symbols.
+struct Sizes {
+  long values[MOST_SYMBOLS];
+  PyObject* numbers[MOST_SYMBOLS];  // borrowed from the operands' shapes and the static arguments
+  int count = 0;
+
+  // What stands for a size in an outline, new; null without an error: there are too many, or it is none.
+  PyObject* part(PyObject* number) {
+    int overflow;
+    const long n = PyLong_AsLongAndOverflow(number, &overflow);
+    if (overflow) return nullptr;
+    if (n < EXACT_BELOW) return Py_NewRef(number);
+    int i = 0;
+    while (i < count && values[i] != n) i++;
+    if (i == MOST_SYMBOLS) return nullptr;
+    if (i == count) {
+      values[count] = n;
+      numbers[count++] = number;
+    }
+    return Py_NewRef(PyTuple_GET_ITEM(classes.symbols, i));
+  }
+};
+
+bool is_tuple(PyObject* value) { return PyTuple_CheckExact(value) || Py_TYPE(value) == classes.size; }
+
+// Whether a static argument is one of those that stand in keys as they are.
+bool is_value(PyObject* value, PyTypeObject* dtype) {
+  return value == Py_None || PyBool_Check(value) || PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||
+         PyComplex_CheckExact(value) || Py_TYPE(value) == dtype || value == known.cpu;
+}
+
+// `size_classes.abstract`, new; null perhaps without an error. What Python makes a `Typed` is an equal tuple here.
+PyObject* abstract(PyObject* value, Sizes& sizes, PyTypeObject* dtype) {
+  if (PyLong_CheckExact(value)) return sizes.part(value);
+  if (!is_tuple(value)) return is_value(value, dtype) ? PyTuple_Pack(2, Py_TYPE(value), value) : nullptr;
+  Held made(PyTuple_New(PyTuple_GET_SIZE(value)));
+  for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(value); i++) {
+    PyObject* item = abstract(PyTuple_GET_ITEM(value, i), sizes, dtype);
+    if (!item) return nullptr;
+    PyTuple_SET_ITEM(made.object, i, item);
+  }
+  return made.release();
+}
+
+// A call as `class_plans.outline` says it.
+struct Outline {
+  Held key, inputs;  // the geometries of the tensors
+  Sizes sizes;
+
+  // `call`: the key that a plan is found by, whose last part is the static arguments.
+  bool take(PyObject* call) {
+    const Py_ssize_t operands = PyTuple_GET_SIZE(call) - 1;
+    PyObject *fixed = PyTuple_GET_ITEM(call, operands), *geometries[MOST];
+    if (!PyTuple_CheckExact(fixed)) return false;
+    key.object = PyTuple_New(operands + PyTuple_GET_SIZE(fixed));
+    if (!key) return false;
+    int count = 0;
+    for (Py_ssize_t i = 0; i < operands; i++) {
+      PyObject* part = PyTuple_GET_ITEM(call, i);
+      if (Py_TYPE(part) != classes.geometry) {
+        PyTuple_SET_ITEM(key.object, i, Py_NewRef(part));
+        continue;
+      }
+      if (count == MOST || at(part, GEOMETRY_DEVICE) != known.cpu) return false;
+      geometries[count++] = part;
+      PyObject* shape = at(part, GEOMETRY_SHAPE);
+      PyObject* made = PyTuple_New(PyTuple_GET_SIZE(shape) + 1);
+      if (!made) return false;
+      PyTuple_SET_ITEM(key.object, i, made);
+      PyTuple_SET_ITEM(made, 0, Py_NewRef(at(part, GEOMETRY_DTYPE)));
+      for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(shape); d++) {
+        PyObject* size = sizes.part(PyTuple_GET_ITEM(shape, d));
+        if (!size) return false;
+        PyTuple_SET_ITEM(made, d + 1, size);
+      }
+    }
+    if (!count) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fixed); i++) {
+      PyObject* part = abstract(PyTuple_GET_ITEM(fixed, i), sizes, Py_TYPE(at(geometries[0], GEOMETRY_DTYPE)));
+      if (!part) return false;
+      PyTuple_SET_ITEM(key.object, operands + i, part);
+    }
+    inputs.object = tuple_of(geometries, count);
+    return static_cast<bool>(inputs);
+  }
+};
+
+// The key of `Model.cases`, new.
+PyObject* case_of(PyObject* model, const Sizes& sizes) {
+  const long level = PyLong_AsLong(at(model, MODEL_LEVEL));
+  if (level == 0) return Py_NewRef(Py_None);
+  if (level == 2) {
+    PyObject* fixed = at(model, MODEL_FIXED);
+    Held made(PyTuple_CheckExact(fixed) ? PyTuple_New(PyTuple_GET_SIZE(fixed)) : nullptr);
+    for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(fixed); i++) {
+      const Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(fixed, i));
+      if (place < 0 || place >= sizes.count) return nullptr;
+      PyTuple_SET_ITEM(made.object, i, Py_NewRef(sizes.numbers[place]));
+    }
+    return made.release();
+  }
+  return nullptr;
+}
+
+// The shapes of a program's results where each size is a symbol or stays, new; null perhaps without an error: a formula is
+// wanted, or a result is empty.
+PyObject* shapes_at(PyObject* places, const Sizes& sizes) {
+  Held shapes(PyTuple_New(PyTuple_GET_SIZE(places)));
+  for (Py_ssize_t i = 0; shapes && i < PyTuple_GET_SIZE(places); i++) {
+    PyObject* given = PyTuple_GET_ITEM(places, i);
+    PyObject* shape = classes.size->tp_alloc(classes.size, PyTuple_GET_SIZE(given));
+    if (!shape) return nullptr;
+    PyTuple_SET_ITEM(shapes.object, i, shape);
+    for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(given); d++) {
+      PyObject* number = PyTuple_GET_ITEM(given, d);
+      const long place = PyLong_AsLong(number);
+      if (place == 0 || -1 - place >= sizes.count) return nullptr;
+      PyTuple_SET_ITEM(shape, d, Py_NewRef(place > 0 ? number : sizes.numbers[-1 - place]));
+    }
+  }
+  return shapes.release();
+}
+
+// The class at the sizes of a call, new, see `Model.instance`; null perhaps without an error.
+PyObject* instance_of(PyObject* model, const Sizes& sizes) {
+  Held given(tuple_of(sizes.numbers, sizes.count)), which(case_of(model, sizes));
+  if (!given || PyErr_Occurred()) return nullptr;
+  PyObject* one = which ? PyDict_GetItemWithError(at(model, MODEL_CASES), which.object) : nullptr;
+  if (one && Py_TYPE(one) == known.size_class) {
+    Held program(Py_NewRef(at(one, SIZE_CLASS_PROGRAM)));
+    PyObject* places = at(program.object, CLASS_PROGRAM_PLACES);
+    Held shapes(places == Py_None ? nullptr : shapes_at(places, sizes));
+    Held numbers(shapes ? PyObject_CallOneArg(at(program.object, CLASS_PROGRAM_EVALUATE), given.object) : nullptr);
+    if (numbers) {
+      PyObject* made = known.instance->tp_alloc(known.instance, 0);
+      if (!made) return nullptr;
+      put(made, INSTANCE_OF, one);
+      put(made, INSTANCE_SIZES, given.object);
+      put(made, INSTANCE_SHAPES, shapes.object);
+      put(made, INSTANCE_NUMBERS, numbers.object);
+      put(made, INSTANCE_DTYPE, Py_None);
+      put(made, INSTANCE_ADOPTED, Py_None);
+      return made;
+    }
+    if (PyErr_Occurred()) return nullptr;
+  }
+  if (PyErr_Occurred()) return nullptr;
+  Held made(PyObject_CallMethodOneArg(model, name_instance, given.object));
+  return !made || made.object == Py_None ? nullptr : made.release();
+}
+
+PyObject* contiguous_stride(PyObject* shape) {
+  Py_ssize_t rank = PyTuple_GET_SIZE(shape);
+  long step = 1;
+  Held made(PyTuple_New(rank));
+  for (Py_ssize_t d = rank - 1; made && d >= 0; d--) {
+    PyObject* number = PyLong_FromLong(step);
+    if (!number) return nullptr;
+    PyTuple_SET_ITEM(made.object, d, number);
+    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
+    step *= size > 1 ? size : 1;
+  }
+  return made.release();
+}
+
+// The interned contiguous geometry of a shape on the CPU, new, see `geometry` of geometry.py. Null, perhaps without an error:
+// it is so large that somebody has to look whether there is memory.
+PyObject* contiguous_geometry(PyObject* shape, PyObject* dtype) {
+  long numel = 1;
+  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(shape); d++) {
+    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
+    if (size < 1 || size > UNCHECKED || (numel *= size) > UNCHECKED) return nullptr;
+  }
+  Held key(PyTuple_Pack(4, shape, Py_None, dtype, known.cpu));
+  if (!key) return nullptr;
+  PyObject* found = PyDict_GetItemWithError(classes.interned, key.object);
+  if (found || PyErr_Occurred()) return Py_XNewRef(found);
+  const bool is_ordinary = Py_TYPE(shape) == classes.size && PySet_Contains(known.numbers, dtype) == 1 &&
+                           PyDict_GET_SIZE(classes.interned) < PyLong_AsSsize_t(PyList_GET_ITEM(classes.sweep_at, 0));
+  if (!is_ordinary) return PyObject_CallFunctionObjArgs(classes.make_geometry, shape, dtype, known.cpu, nullptr);
+  Held stride(contiguous_stride(shape)), full(stride ? PyTuple_Pack(4, shape, stride.object, dtype, known.cpu) : nullptr);
+  if (!full) return nullptr;
+  found = PyDict_GetItemWithError(classes.interned, full.object);
+  if (!found && PyErr_Occurred()) return nullptr;
+  Held made(found ? Py_NewRef(found) : classes.geometry->tp_alloc(classes.geometry, 0));
+  if (!made) return nullptr;
+  if (!found) {
+    Held count(PyLong_FromLong(numel)), rank(PyLong_FromSsize_t(PyTuple_GET_SIZE(shape))), reads(PyDict_New()), views(PyDict_New());
+    if (!count || !rank || !reads || !views) return nullptr;
+    put(made.object, GEOMETRY_SHAPE, shape);
+    put(made.object, GEOMETRY_STRIDE, stride.object);
+    put(made.object, GEOMETRY_NUMEL, count.object);
+    put(made.object, GEOMETRY_EXPANSE, count.object);
+    put(made.object, GEOMETRY_DTYPE, dtype);
+    put(made.object, GEOMETRY_DEVICE, known.cpu);
+    put(made.object, GEOMETRY_BITS, zero);
+    put(made.object, GEOMETRY_NDIM, rank.object);
+    put(made.object, GEOMETRY_CONTIGUOUS, Py_True);
+    put(made.object, GEOMETRY_DENSE, Py_True);
+    put(made.object, GEOMETRY_ZERO_DIM, PyTuple_GET_SIZE(shape) ? Py_False : Py_True);
+    put(made.object, GEOMETRY_READS, reads.object);
+    put(made.object, GEOMETRY_VIEWS, views.object);
+    if (PyDict_SetItem(classes.interned, full.object, made.object) < 0) return nullptr;
+  }
+  return PyDict_SetItem(classes.interned, key.object, made.object) < 0 ? nullptr : made.release();
+}
+
+// Whether an operand's strides are a new tensor's.
+bool has_new_stride(PyObject* g) {
+  if (at(g, GEOMETRY_CONTIGUOUS) != Py_True || at(g, GEOMETRY_DENSE) != Py_True) return false;
+  PyObject *shape = at(g, GEOMETRY_SHAPE), *stride = at(g, GEOMETRY_STRIDE);
+  long step = 1;
+  for (Py_ssize_t d = PyTuple_GET_SIZE(shape) - 1; d >= 0; d--) {
+    if (PyLong_AsLong(PyTuple_GET_ITEM(stride, d)) != step) return false;
+    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
+    step *= size > 1 ? size : 1;
+  }
+  return true;
+}
+
+// Whether two shapes are equal.
+bool is_same_shape(PyObject* a, PyObject* b) {
+  if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(a); d++) {
+    PyObject *m = PyTuple_GET_ITEM(a, d), *n = PyTuple_GET_ITEM(b, d);
+    if (m != n && PyLong_AsLong(m) != PyLong_AsLong(n)) return false;
+  }
+  return true;
+}
+
+// The geometries of results, new: of dense operands here, of others by Python. Null perhaps without an error.
+PyObject* geometries_of(PyObject* model, PyObject* instance, PyObject* inputs, PyObject* fixed) {
+  PyObject *shapes = at(instance, INSTANCE_SHAPES), *dtypes = at(model, MODEL_DTYPES);
+  bool is_basic = at(model, MODEL_BASIC) == Py_True;
+  for (Py_ssize_t i = 0; is_basic && i < PyTuple_GET_SIZE(inputs); i++) is_basic = has_new_stride(PyTuple_GET_ITEM(inputs, i));
+  if (!is_basic) return PyObject_CallFunctionObjArgs(classes.result_geometries, model, instance, inputs, fixed, nullptr);
+  const Py_ssize_t count = PyTuple_GET_SIZE(shapes);
+  Held made(count == PyList_GET_SIZE(dtypes) ? PyTuple_New(count) : nullptr);
+  for (Py_ssize_t k = 0; made && k < count; k++) {
+    PyObject *shape = PyTuple_GET_ITEM(shapes, k), *dtype = PyList_GET_ITEM(dtypes, k), *found = nullptr;
+    if (!PyTuple_Check(shape)) return nullptr;
+    for (Py_ssize_t i = 0; !found && i < PyTuple_GET_SIZE(inputs); i++) {
+      PyObject* g = PyTuple_GET_ITEM(inputs, i);
+      if (at(g, GEOMETRY_DTYPE) == dtype && is_same_shape(at(g, GEOMETRY_SHAPE), shape)) found = Py_NewRef(g);
+    }
+    if (!found) found = contiguous_geometry(shape, dtype);
+    if (!found) return PyErr_Occurred() ? nullptr
+                       : PyObject_CallFunctionObjArgs(classes.result_geometries, model, instance, inputs, fixed, nullptr);
+    PyTuple_SET_ITEM(made.object, k, found);
+  }
+  return made.release();
+}
+
+PyObject* copied(PyObject* like, PyObject* inputs, PyObject* geometries, PyObject* instance) {
+  Held backwards(PyDict_New()), none(PyFloat_FromDouble(0));
+  PyObject* plan = backwards && none ? Py_TYPE(like)->tp_alloc(Py_TYPE(like), 0) : nullptr;
+  if (!plan) return nullptr;
+  for (int slot = PLAN_CHECKS; slot <= PLAN_INPLACE; slot++) put(plan, static_cast<Slot>(slot), at(like, static_cast<Slot>(slot)));
+  for (int slot = PLAN_COMPILED; slot <= PLAN_ACCESS; slot++) put(plan, static_cast<Slot>(slot), Py_None);
+  put(plan, PLAN_INPUTS, inputs);
+  put(plan, PLAN_GEOMETRIES, geometries);
+  put(plan, PLAN_GEOMETRY, PyTuple_GET_ITEM(geometries, 0));
+  put(plan, PLAN_INSTANCE, instance);
+  put(plan, PLAN_BACKWARDS, backwards.object);
+  put(plan, PLAN_SPENT, none.object);
+  put(plan, PLAN_RUNS, zero);
+  put(plan, PLAN_PINNED, Py_False);
+  return plan;
+}
+
+// Keeps a plan, see `remember` of plan.py, which is called for some of them.
+bool remember(PyObject* plans, PyObject* key, PyObject* plan) {
+  if (++since_counted >= PLANS_AT_ONCE || PyDict_GET_SIZE(plans) >= MOST_PLANS) {
+    since_counted = 0;
+    Held done(PyObject_CallFunctionObjArgs(classes.remember, plans, key, plan, nullptr));
+    return static_cast<bool>(done);
+  }
+  if (PyDict_SetItem(plans, key, plan) < 0) return false;
+  put(plan, PLAN_TABLE, plans);
+  put(plan, PLAN_KEY, key);
+  Held done(PyObject_CallOneArg(classes.append, plan));
+  return static_cast<bool>(done);
+}
+
+}  // namespace
+
+PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
+  PyObject* models = at(op, OP_FOUND);
+  if (!classes.model || !PyDict_CheckExact(models) || !PyDict_GET_SIZE(models)) return nullptr;
+  Outline outline;
+  if (!outline.take(key)) return nullptr;
+  PyObject* found = PyDict_GetItemWithError(models, outline.key.object);
+  if (!found || Py_TYPE(found) != classes.model || at(found, MODEL_GUARDED) != Py_False) return nullptr;
+  PyObject* fixed = PyTuple_GET_ITEM(key, PyTuple_GET_SIZE(key) - 1);
+  Held model(Py_NewRef(found)), instance(instance_of(found, outline.sizes));
+  if (!instance) return nullptr;
+  Held geometries(geometries_of(found, instance.object, outline.inputs.object, fixed));
+  if (!geometries || geometries.object == Py_None) return nullptr;
+  if (plans == OP_INPLACE_PLANS && PyTuple_GET_ITEM(geometries.object, 0) != PyTuple_GET_ITEM(outline.inputs.object, 0)) return nullptr;
+  Held plan(copied(at(found, MODEL_PLAN), outline.inputs.object, geometries.object, instance.object));
+  if (!plan) return nullptr;
+  if (at(found, MODEL_REMADE) != Py_None) {
+    Held slots(PyObject_CallMethodOneArg(found, name_slots, fixed));
+    Held done(slots ? PyObject_CallFunctionObjArgs(at(found, MODEL_REMADE), plan.object, fixed, slots.object, nullptr) : nullptr);
+    if (!done) return nullptr;
+  }
+  if (plans == OP_INPLACE_PLANS) {
+    replace(plan.object, PLAN_INPLACE, Py_NewRef(Py_True));
+  }
+  PyObject* table = at(op, plans);
+  return remember(table, key, plan.object) ? plan.release() : nullptr;
+}
+
+PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count == 4 && PyType_IsSubtype(Py_TYPE(arguments[0]), known.plan) && PyTuple_Check(arguments[2]) &&
+      PyTuple_GET_SIZE(arguments[2]))
+    return copied(arguments[0], arguments[1], arguments[2], arguments[3]);
+  PyErr_SetString(PyExc_TypeError, "copied_plan takes a plan, geometries of its operands, geometries of its results, an instance");
+  return nullptr;
+}
+
+PyObject* configure_class_plans(PyObject*, PyObject* arguments) {
+  PyObject *types[3], **functions[] = {&classes.symbols, &classes.interned, &classes.sweep_at, &classes.make_geometry,
+                                       &classes.result_geometries, &classes.remember, &classes.append};
+  classes.model = nullptr;
+  if (!PyArg_ParseTuple(arguments, "(O!O!O!)O!O!O!OOOO", &PyType_Type, &types[0], &PyType_Type, &types[1], &PyType_Type, &types[2],
+                        &PyTuple_Type, functions[0], &PyDict_Type, functions[1], &PyList_Type, functions[2], functions[3], functions[4],
+                        functions[5], functions[6])) return nullptr;
+  if (PyTuple_GET_SIZE(classes.symbols) != MOST_SYMBOLS) {
+    PyErr_SetString(PyExc_ValueError, "another number of symbols");
+    return nullptr;
+  }
+  Py_INCREF(arguments);  // for good, with all that is in it
+  name_instance = PyUnicode_InternFromString("instance");
+  name_slots = PyUnicode_InternFromString("slots");
+  PyTypeObject** to[] = {&classes.size, &classes.geometry, &classes.model};
+  for (int i = 0; i < 3; i++) *to[i] = reinterpret_cast<PyTypeObject*>(types[i]);
+  Py_RETURN_NONE;
+}
+
+}  // namespace recording
