@@ -37,7 +37,11 @@ class GradientClass:
         classes: {the same: the `ClassOfGradients`}.
         first: the `Backward` of one of the plans; the others' differ in what follows from sizes.
         plans: {which operands are tensors, types of numbers: a plan of one of the ops}.
+        is_plain: whether nodes of all plans have the same name.
     """
+
+    __slots__ = ("mask", "points", "fits", "inputs", "results", "is_general", "programs", "classes", "first", "plans",
+                 "is_plain", "_plan_at", "_inline", "_samples")
 
     def __init__(self, of, plan_at, mask):
         points = list(of.points)
@@ -56,6 +60,7 @@ class GradientClass:
         self.classes: dict = {}
         self.first: Backward | None = None
         self.plans: dict = {}
+        self.is_plain = False
 
     def _sample(self, point):
         """The `Derivative` at sample sizes.

@@ -109,7 +109,10 @@ def of_plan(plan, mask, node_class) -> Backward:
     layout = _layout_of(plan)
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
-        return _of_class(plan, found, node_class)
+        backward = of_class(plan, found)
+        if is_named_by_call(definition):
+            backward.node_class = node_class(node_name(definition, plan))
+        return backward
     try:
         made = Derivative(plan, mask, found)
     except (OutOfMemoryError, RecursionError):  # of this call, not of the derivative
@@ -126,7 +129,7 @@ def of_plan(plan, mask, node_class) -> Backward:
     kind = node_class(node_name(definition, plan), several=several)
     backward = Backward(Op(derived), mask, saved, made.differentiable, kind, plan)
     if found is not None:
-        found.first = backward
+        found.first, found.is_plain = backward, not is_named_by_call(definition)
     return backward
 
 
@@ -181,17 +184,24 @@ def _channels_last(inputs, static, shapes):
     return [channels_last_stride(shape) if len(shape) == rank > 3 else None for shape in shapes]
 
 
-def _of_class(plan, found, node_class):
-    """The derivative of a plan of a size class, after that of another plan."""
-    first, definition = found.first, plan.op.definition
+def of_class(plan, found):
+    """The derivative of a plan of a size class, after that of another plan: its node class is that one's."""
+    first = found.first
     derived = first.op.definition.at(Derivative(plan, first.mask, found), KnownGradients(found, plan))
     backward = object.__new__(Backward)
-    backward.op, backward.plan = Op(derived), plan
+    backward.op, backward.plan = _op_of(derived), plan
     backward.mask, backward.wanted, backward.saved = first.mask, first.wanted, first.saved
-    backward.differentiable, backward.first = first.differentiable, first.first
-    by_call = is_named_by_call(definition)
-    backward.node_class = node_class(node_name(definition, plan)) if by_call else first.node_class
+    backward.differentiable, backward.first, backward.node_class = first.differentiable, first.first, first.node_class
     return backward
+
+
+def _op_of(definition) -> Op:
+    """The op of a derivative whose results are known: `clear_plans` does not know it, it goes with its plan."""
+    op = object.__new__(Op)
+    op.definition, op.name, op.host = definition, definition.name, False
+    op.alternative, op.exclusive, op.classes = None, False, None
+    op.plans, op.inplace_plans, op.found = {}, {}, {}
+    return op
 
 
 class _KnownAdjoint(Known):

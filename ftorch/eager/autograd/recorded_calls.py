@@ -9,6 +9,7 @@ from __future__ import annotations
 from .. import native
 from ..call import class_plans, planning
 from ..call import op as _op
+from ..call.kernel_functions import KernelFunction
 from ..core import device as _device
 from ..core import dtype as dtypes
 from ..core.geometry import INTERNED, SWEEP_AT, Geometry, Size, geometry, part_of
@@ -16,23 +17,34 @@ from ..core.refcount import RELIABLE
 from ..host.floating_errors import ignoring_errors
 from ..memory import view
 from ..memory.storage import Storage, newest_level, on_look
-from ..runtime import executor, host_tier, inplace_writes, plan, short_traces, trace_programs, value_checks
+from ..runtime import (
+    executor,
+    host_tier,
+    inplace_writes,
+    plan,
+    short_traces,
+    trace_programs,
+    value_checks,
+)
 from ..runtime.jaxpr_classes import ClassProgram
 from ..runtime.size_classes import SYMBOLS, Instance, SizeClass
 from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, VersionCounter, modes
 from . import derivatives, nodes, tape
-from .derivative_classes import ClassOfGradients
+from .derivative_classes import ClassOfGradients, GradientClass, KnownGradients
 
 # Classes and their slots, in the order of `Slot` in ``recording.h``.
 _SLOTS = (
-    (_op.Op, "plans inplace_plans alternative exclusive found"),
-    (planning.OpPlan, " ".join((*class_plans.SHARED, *class_plans.EMPTY, "inputs geometries geometry instance backwards spent runs pinned "
-     "table key"))),
+    (_op.Op, "plans inplace_plans alternative exclusive found definition"),
+    (planning.OpPlan, " ".join((*class_plans.SHARED, *class_plans.EMPTY)) + " inputs geometries geometry instance backwards "
+     "spent runs pinned table key"),
     (class_plans.Model, "plan level fixed cases is_basic dtypes remade is_guarded"),
     (Instance, "of sizes shapes numbers dtype adopted"),
-    (SizeClass, "program"),
-    (ClassOfGradients, "program"),
+    (SizeClass, "program backwards"),
+    (ClassOfGradients, "program backwards"),
+    (GradientClass, "inputs results first plans is_plain"),
+    (KnownGradients, "of base"),
+    (KernelFunction, "kernel slots casts numbers keywords count"),
     (trace_programs.TraceProgram, "function kinds"),
     (ClassProgram, "places evaluate"),
     (derivatives.Backward, "op mask wanted saved differentiable node_class first"),
@@ -63,12 +75,14 @@ def configure() -> None:
         _SLOTS,
         (_op.Op, executor.Plan, planning.OpPlan, Tensor, Storage, Trace, nodes.Node,
          tape.OpNode, nodes.AccumulateGrad, derivatives.Backward, Run, Instance, SizeClass, ClassOfGradients,
-         trace_programs.TraceProgram),
+         trace_programs.TraceProgram, GradientClass, KnownGradients, KernelFunction, ClassProgram),
         (PLAIN, _op.special, newest_level, threads, modes, _device.CPU, executor.stats, OVERWRITTEN,
          nodes._sequence, nodes.ACCUMULATE_SEQUENCE, value_checks.postponed, on_look,
-         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, trace_programs.known, _device.forked, *ignoring_errors()),
+         frozenset(d for d in dtypes.ALL if not d.stored), short_traces.known, trace_programs.known, _device.forked,
+         *ignoring_errors()),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
-         _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, short_traces.note_once, vars(executor)),
+         _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, short_traces.note_once,
+         tape.backward_of, derivatives.of_class, vars(executor)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
     native.module.configure_class_plans(

@@ -286,9 +286,7 @@ def node_of_handled(plan, mask, tensors, scalars, beside, pick):
     Args:
         beside, pick: see `seen`; None where nothing is saved otherwise.
     """
-    backward = plan.backwards.get(mask)
-    if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    backward = backward_of(plan, mask)
     if beside is None:
         node = backward.node_class(backward, list(scalars))
     else:
@@ -297,16 +295,21 @@ def node_of_handled(plan, mask, tensors, scalars, beside, pick):
     return node, backward
 
 
+def backward_of(plan, mask):
+    """The derivative of a plan with respect to the inputs of a mask; made once."""
+    backward = plan.backwards.get(mask)
+    if backward is None:
+        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    return backward
+
+
 def mask_of(tensors):
     return tuple([t._ftorch_requires_grad for t in tensors])
 
 
 def _record(plan, tensors, scalars):
     """Runs a plan and makes the node of its results."""
-    mask = mask_of(tensors)
-    backward = plan.backwards.get(mask)
-    if backward is None:
-        backward = plan.backwards[mask] = derivatives.of_plan(plan, mask, node_class)
+    backward = backward_of(plan, mask_of(tensors))
     storages = [t._ftorch_storage if t._ftorch_geometry is t._ftorch_storage.root else read(t) for t in tensors]
     results = record(plan, storages, scalars and plan.numbers(scalars))
     node = make_node(plan, backward, tensors, scalars)

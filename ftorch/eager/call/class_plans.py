@@ -256,8 +256,8 @@ _UNCHECKED = 1 << 16  # elements: so many always find memory
 
 
 # Slots of a plan: those that all plans of a class share, and those of what a plan has when it ran.
-SHARED = ("checks", "differentiable", "result_type", "device", "is_single", "scalars", "fn", "raw", "structure", "static", "name", "op",
-          "element", "scalar_types", "inplace")
+SHARED = ("checks", "differentiable", "result_type", "device", "is_single", "scalars", "fn", "raw", "structure", "static",
+          "name", "op", "element", "scalar_types", "inplace")
 EMPTY = ("compiled", "backward", "extra", "host", "program", "writes", "compiling", "access")
 
 

@@ -16,7 +16,7 @@ struct {
   PyObject *make_geometry, *result_geometries, *remember, *append;  // functions in Python; of the queue of plans
 } classes;
 
-PyObject *name_instance, *name_slots;
+PyObject *name_instance, *name_slots, *name_known, *name_result_dtypes, *name_kernel, *name_backend_kernels, *letter_t;
 int since_counted = 0;
 
 // The distinct sizes of a call, in the order of their symbols.
@@ -142,28 +142,31 @@ PyObject* shapes_at(PyObject* places, const Sizes& sizes) {
   return shapes.release();
 }
 
+// A class at some sizes, new. Null perhaps without an error: its shapes are no plain symbols, or a result is empty.
+PyObject* instance_at(PyObject* one, PyObject* program, PyObject* given, const Sizes& sizes) {
+  if (Py_TYPE(program) != known.class_program || at(program, CLASS_PROGRAM_PLACES) == Py_None) return nullptr;
+  Held kept(Py_NewRef(program)), shapes(shapes_at(at(program, CLASS_PROGRAM_PLACES), sizes));
+  Held numbers(shapes ? PyObject_CallOneArg(at(program, CLASS_PROGRAM_EVALUATE), given) : nullptr);
+  PyObject* made = numbers ? known.instance->tp_alloc(known.instance, 0) : nullptr;
+  if (!made) return nullptr;
+  put(made, INSTANCE_OF, one);
+  put(made, INSTANCE_SIZES, given);
+  put(made, INSTANCE_SHAPES, shapes.object);
+  put(made, INSTANCE_NUMBERS, numbers.object);
+  put(made, INSTANCE_DTYPE, Py_None);
+  put(made, INSTANCE_ADOPTED, Py_None);
+  return made;
+}
+
 // The class at the sizes of a call, new, see `Model.instance`; null perhaps without an error.
 PyObject* instance_of(PyObject* model, const Sizes& sizes) {
   Held given(tuple_of(sizes.numbers, sizes.count)), which(case_of(model, sizes));
   if (!given || PyErr_Occurred()) return nullptr;
   PyObject* one = which ? PyDict_GetItemWithError(at(model, MODEL_CASES), which.object) : nullptr;
   if (one && Py_TYPE(one) == known.size_class) {
-    Held program(Py_NewRef(at(one, SIZE_CLASS_PROGRAM)));
-    PyObject* places = at(program.object, CLASS_PROGRAM_PLACES);
-    Held shapes(places == Py_None ? nullptr : shapes_at(places, sizes));
-    Held numbers(shapes ? PyObject_CallOneArg(at(program.object, CLASS_PROGRAM_EVALUATE), given.object) : nullptr);
-    if (numbers) {
-      PyObject* made = known.instance->tp_alloc(known.instance, 0);
-      if (!made) return nullptr;
-      put(made, INSTANCE_OF, one);
-      put(made, INSTANCE_SIZES, given.object);
-      put(made, INSTANCE_SHAPES, shapes.object);
-      put(made, INSTANCE_NUMBERS, numbers.object);
-      put(made, INSTANCE_DTYPE, Py_None);
-      put(made, INSTANCE_ADOPTED, Py_None);
-      return made;
-    }
-    if (PyErr_Occurred()) return nullptr;
+    Held kept(Py_NewRef(one));
+    PyObject* made = instance_at(one, at(one, SIZE_CLASS_PROGRAM), given.object, sizes);
+    if (made) return made;
   }
   if (PyErr_Occurred()) return nullptr;
   Held made(PyObject_CallMethodOneArg(model, name_instance, given.object));
@@ -289,6 +292,111 @@ PyObject* copied(PyObject* like, PyObject* inputs, PyObject* geometries, PyObjec
   return plan;
 }
 
+// The geometries of gradients, new; null perhaps without an error.
+PyObject* geometries_of_gradients(PyObject* shapes, PyObject* dtypes, PyObject* inputs) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(shapes);
+  Held made(PyTuple_CheckExact(dtypes) && PyTuple_GET_SIZE(dtypes) == count ? PyTuple_New(count) : nullptr);
+  for (Py_ssize_t k = 0; made && k < count; k++) {
+    PyObject *shape = PyTuple_GET_ITEM(shapes, k), *dtype = PyTuple_GET_ITEM(dtypes, k), *found = nullptr;
+    for (Py_ssize_t i = 0; !found && i < PyTuple_GET_SIZE(inputs); i++) {
+      PyObject* g = PyTuple_GET_ITEM(inputs, i);
+      if (at(g, GEOMETRY_DTYPE) == dtype && is_same_shape(at(g, GEOMETRY_SHAPE), shape) && has_new_stride(g)) found = Py_NewRef(g);
+    }
+    if (!found) found = contiguous_geometry(shape, dtype);
+    if (!found) return nullptr;
+    PyTuple_SET_ITEM(made.object, k, found);
+  }
+  return made.release();
+}
+
+// What operand `k` of the gradients of a plan has to be like (borrowed), null if it is a number or there is none.
+PyObject* expected_geometry(PyObject* of, PyObject* base, Py_ssize_t k) {
+  PyObject *inputs = at(of, GRADIENT_CLASS_INPUTS), *results = at(of, GRADIENT_CLASS_RESULTS);
+  const Py_ssize_t first = PyList_GET_SIZE(inputs), saved = first + PyList_GET_SIZE(results);
+  const Py_ssize_t numbers = saved + PyUnicode_GET_LENGTH(at(base, PLAN_SCALARS));
+  PyObject* list = at(base, k < first ? PLAN_INPUTS : PLAN_GEOMETRIES);
+  Py_ssize_t place = -1;
+  if (k >= numbers) place = k - numbers;
+  else if (k < saved) place = PyLong_AsSsize_t(k < first ? PyList_GET_ITEM(inputs, k) : PyList_GET_ITEM(results, k - first));
+  return place >= 0 && PyTuple_CheckExact(list) && place < PyTuple_GET_SIZE(list) ? PyTuple_GET_ITEM(list, place) : nullptr;
+}
+
+// `KnownGradients.plan` of derivative_classes.py, new; null perhaps without an error.
+PyObject* plan_of_gradients(PyObject* op, PyObject* key) {
+  PyObject* definition = at(op, OP_DEFINITION);
+  Held says(PyObject_GetAttr(definition, name_known));
+  if (!says) PyErr_Clear();
+  if (!says || Py_TYPE(says.object) != known.known_gradients) return nullptr;
+  PyObject *of = at(says.object, KNOWN_GRADIENTS_OF), *base = at(says.object, KNOWN_GRADIENTS_BASE), *inputs[MOST];
+  if (Py_TYPE(of) != known.gradient_class || !PyList_CheckExact(at(of, GRADIENT_CLASS_INPUTS)) ||
+      !PyList_CheckExact(at(of, GRADIENT_CLASS_RESULTS)) || at(base, PLAN_DEVICE) != known.cpu) return nullptr;
+  const Py_ssize_t operands = PyTuple_GET_SIZE(key) - 1;
+  Held kinds(PyTuple_New(operands));
+  int count = 0;
+  for (Py_ssize_t k = 0; kinds && k < operands; k++) {
+    PyObject* part = PyTuple_GET_ITEM(key, k);
+    if (Py_TYPE(part) == classes.geometry) {
+      PyObject* wanted = expected_geometry(of, base, k);
+      if (!wanted || count == MOST || at(part, GEOMETRY_DEVICE) != known.cpu) return nullptr;
+      if (part != wanted && (at(part, GEOMETRY_DTYPE) != at(wanted, GEOMETRY_DTYPE) ||
+                             !is_same_shape(at(part, GEOMETRY_SHAPE), at(wanted, GEOMETRY_SHAPE)))) return nullptr;
+      inputs[count++] = part;
+      part = letter_t;
+    }
+    PyTuple_SET_ITEM(kinds.object, k, Py_NewRef(part));
+  }
+  PyObject* found = kinds ? PyDict_GetItemWithError(at(of, GRADIENT_CLASS_PLANS), kinds.object) : nullptr;
+  PyObject *instance = at(base, PLAN_INSTANCE);
+  if (!found || Py_TYPE(instance) != known.instance || at(instance, INSTANCE_ADOPTED) != Py_None) return nullptr;
+  PyObject *own = at(found, PLAN_INSTANCE), *one = Py_TYPE(own) == known.instance ? at(own, INSTANCE_OF) : Py_None;
+  if (Py_TYPE(one) != known.class_of_gradients || Py_TYPE(at(found, PLAN_RAW)) != known.kernel_function) return nullptr;
+  Held like(Py_NewRef(found)), given(Py_NewRef(at(instance, INSTANCE_SIZES))), kept(tuple_of(inputs, count));
+  Sizes sizes;
+  if (!kept || !PyTuple_CheckExact(given.object) || PyTuple_GET_SIZE(given.object) > MOST_SYMBOLS) return nullptr;
+  for (; sizes.count < PyTuple_GET_SIZE(given.object); sizes.count++) sizes.numbers[sizes.count] = PyTuple_GET_ITEM(given.object, sizes.count);
+  Held made(instance_at(one, at(one, CLASS_OF_GRADIENTS_PROGRAM), given.object, sizes));
+  Held dtypes(made ? PyObject_GetAttr(definition, name_result_dtypes) : nullptr);
+  Held geometries(dtypes ? geometries_of_gradients(at(made.object, INSTANCE_SHAPES), dtypes.object, kept.object) : nullptr);
+  Held backends(geometries ? PyObject_GetAttr(definition, name_backend_kernels) : nullptr);
+  if (!backends || !PyDict_CheckExact(backends.object) || PyDict_GET_SIZE(backends.object)) return nullptr;
+  Held kernel(PyObject_GetAttr(definition, name_kernel));
+  Held function(kernel ? known.kernel_function->tp_alloc(known.kernel_function, 0) : nullptr);
+  Held plan(function ? copied(found, kept.object, geometries.object, made.object) : nullptr);
+  if (!plan) return nullptr;
+  put(function.object, FUNCTION_KERNEL, kernel.object);
+  for (int slot = FUNCTION_SLOTS; slot <= FUNCTION_COUNT; slot++)
+    put(function.object, static_cast<Slot>(slot), at(at(found, PLAN_RAW), static_cast<Slot>(slot)));
+  replace(plan.object, PLAN_OP, Py_NewRef(op));
+  replace(plan.object, PLAN_RAW, Py_NewRef(function.object));
+  replace(plan.object, PLAN_FN, Py_NewRef(function.object));
+  return plan.release();
+}
+
+// Whether a plan's operands and results may be images whose channels come last: see `_layout_of` of derivatives.py.
+bool may_be_channels_last(PyObject* plan) {
+  PyObject* inputs = at(plan, PLAN_INPUTS);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+    PyObject* g = PyTuple_GET_ITEM(inputs, i);
+    PyObject* shape = at(g, GEOMETRY_SHAPE);
+    if (PyTuple_GET_SIZE(shape) < 4) continue;
+    if (!has_new_stride(g)) return true;
+    for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(shape); d++)
+      if (PyLong_AsLong(PyTuple_GET_ITEM(shape, d)) < 2) return true;
+  }
+  return false;
+}
+
+// The class of the derivative of a plan (borrowed), where another plan's of it is known and this one's is like it.
+PyObject* gradient_class(PyObject* plan, PyObject* mask) {
+  PyObject* instance = at(plan, PLAN_INSTANCE);
+  if (Py_TYPE(instance) != known.instance || at(instance, INSTANCE_DTYPE) != Py_None) return nullptr;
+  PyObject *one = at(instance, INSTANCE_OF), *found = nullptr;
+  if (Py_TYPE(one) == known.size_class) found = PyDict_GetItemWithError(at(one, SIZE_CLASS_BACKWARDS), mask);
+  else if (Py_TYPE(one) == known.class_of_gradients) found = PyDict_GetItemWithError(at(one, CLASS_OF_GRADIENTS_BACKWARDS), mask);
+  return found && Py_TYPE(found) == known.gradient_class && at(found, GRADIENT_CLASS_FIRST) != Py_None &&
+                 at(found, GRADIENT_CLASS_PLAIN) == Py_True && !may_be_channels_last(plan) ? found : nullptr;
+}
+
 // Keeps a plan, see `remember` of plan.py, which is called for some of them.
 bool remember(PyObject* plans, PyObject* key, PyObject* plan) {
   if (++since_counted >= PLANS_AT_ONCE || PyDict_GET_SIZE(plans) >= MOST_PLANS) {
@@ -307,7 +415,11 @@ bool remember(PyObject* plans, PyObject* key, PyObject* plan) {
 
 PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
   PyObject* models = at(op, OP_FOUND);
-  if (!classes.model || !PyDict_CheckExact(models) || !PyDict_GET_SIZE(models)) return nullptr;
+  if (!classes.model || !PyDict_CheckExact(models)) return nullptr;
+  if (!PyDict_GET_SIZE(models)) {
+    Held plan(plans == OP_PLANS ? plan_of_gradients(op, key) : nullptr);
+    return plan && remember(at(op, OP_PLANS), key, plan.object) ? plan.release() : nullptr;
+  }
   Outline outline;
   if (!outline.take(key)) return nullptr;
   PyObject* found = PyDict_GetItemWithError(models, outline.key.object);
@@ -332,6 +444,13 @@ PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
   return remember(table, key, plan.object) ? plan.release() : nullptr;
 }
 
+PyObject* backward_of(PyObject* plan, PyObject* mask) {
+  PyObject* found = gradient_class(plan, mask);
+  if (!found) return PyErr_Occurred() ? nullptr : PyObject_CallFunctionObjArgs(known.backward_of, plan, mask, nullptr);
+  Held kept(Py_NewRef(found)), made(PyObject_CallFunctionObjArgs(known.backward_of_class, plan, found, nullptr));
+  return made && PyDict_SetItem(at(plan, PLAN_BACKWARDS), mask, made.object) == 0 ? made.release() : nullptr;
+}
+
 PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count == 4 && PyType_IsSubtype(Py_TYPE(arguments[0]), known.plan) && PyTuple_Check(arguments[2]) &&
       PyTuple_GET_SIZE(arguments[2]))
@@ -354,6 +473,11 @@ PyObject* configure_class_plans(PyObject*, PyObject* arguments) {
   Py_INCREF(arguments);  // for good, with all that is in it
   name_instance = PyUnicode_InternFromString("instance");
   name_slots = PyUnicode_InternFromString("slots");
+  name_known = PyUnicode_InternFromString("known");
+  name_result_dtypes = PyUnicode_InternFromString("result_dtypes");
+  name_kernel = PyUnicode_InternFromString("kernel");
+  name_backend_kernels = PyUnicode_InternFromString("backend_kernels");
+  letter_t = PyUnicode_InternFromString("t");
   PyTypeObject** to[] = {&classes.size, &classes.geometry, &classes.model};
   for (int i = 0; i < 3; i++) *to[i] = reinterpret_cast<PyTypeObject*>(types[i]);
   Py_RETURN_NONE;

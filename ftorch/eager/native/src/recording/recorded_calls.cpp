@@ -378,23 +378,27 @@ PyObject* call_inplace(PyObject*, PyObject* const* arguments, Py_ssize_t count, 
 
 PyObject* configure(PyObject*, PyObject* arguments) {
   PyObject* classes;
-  PyObject **types[] = {reinterpret_cast<PyObject**>(&known.op), reinterpret_cast<PyObject**>(&known.step),
-                        reinterpret_cast<PyObject**>(&known.plan), reinterpret_cast<PyObject**>(&known.tensor),
-                        reinterpret_cast<PyObject**>(&known.storage), reinterpret_cast<PyObject**>(&known.trace),
-                        reinterpret_cast<PyObject**>(&known.any_node), reinterpret_cast<PyObject**>(&known.node),
-                        reinterpret_cast<PyObject**>(&known.accumulate), reinterpret_cast<PyObject**>(&known.backward),
-                        reinterpret_cast<PyObject**>(&known.run), reinterpret_cast<PyObject**>(&known.instance),
-                        reinterpret_cast<PyObject**>(&known.size_class), reinterpret_cast<PyObject**>(&known.class_of_gradients),
-                        reinterpret_cast<PyObject**>(&known.trace_program)};
+  PyTypeObject** types[] = {&known.op, &known.step, &known.plan, &known.tensor, &known.storage, &known.trace, &known.any_node,
+                            &known.node, &known.accumulate, &known.backward, &known.run, &known.instance, &known.size_class,
+                            &known.class_of_gradients, &known.trace_program, &known.gradient_class, &known.known_gradients,
+                            &known.kernel_function, &known.class_program};
+  constexpr Py_ssize_t count = sizeof types / sizeof *types;
+  PyObject* given;
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!(OOOOOOOOOOOOOOO)(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, types[0], types[1],
-                        types[2], types[3], types[4], types[5], types[6], types[7], types[8], types[9], types[10], types[11], types[12], types[13], types[14], &known.plain,
+  if (!PyArg_ParseTuple(arguments, "O!O!(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, &PyTuple_Type, &given,
+                        &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
                         &known.short_traces, &known.trace_programs, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
-                        &known.op_named, &known.write_of, &known.part_of, &known.own, &known.note_trace, &known.executor, &known.most_steps, &known.large,
+                        &known.op_named, &known.write_of, &known.part_of, &known.own, &known.note_trace, &known.backward_of, &known.backward_of_class,
+                        &known.executor, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;
+  if (PyTuple_GET_SIZE(given) != count) {
+    PyErr_SetString(PyExc_TypeError, "another number of classes");
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) *types[i] = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(given, i));
   Py_INCREF(arguments);  // for good, with all that is in it
   if (!configure_slots(classes)) return nullptr;
   name_anomaly = PyUnicode_InternFromString("anomaly");

@@ -55,9 +55,9 @@ bool Node::prepare(PyObject* plan, PyObject* const* tensors, int count, PyObject
     Py_INCREF(flag);
     PyTuple_SET_ITEM(mask.object, i, flag);
   }
-  backward.object = PyDict_GetItemWithError(at(plan, PLAN_BACKWARDS), mask.object);
+  backward.object = Py_XNewRef(PyDict_GetItemWithError(at(plan, PLAN_BACKWARDS), mask.object));
+  if (!backward && !PyErr_Occurred()) backward.object = backward_of(plan, mask.object);
   if (!backward) return false;
-  Py_INCREF(backward.object);
   PyObject *needed = at(backward.object, BACKWARD_MASK), *wanted = at(backward.object, BACKWARD_SAVED);
   PyObject* cls = at(backward.object, BACKWARD_NODE_CLASS);
   differentiable = at(backward.object, BACKWARD_DIFFERENTIABLE);

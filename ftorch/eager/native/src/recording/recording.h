@@ -8,7 +8,7 @@
 namespace recording {
 
 enum Slot {
-  OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE, OP_EXCLUSIVE, OP_FOUND,
+  OP_PLANS, OP_INPLACE_PLANS, OP_ALTERNATIVE, OP_EXCLUSIVE, OP_FOUND, OP_DEFINITION,
   // Of a plan: what others of its class have, too; what none has that did not run; the rest.
   PLAN_CHECKS, PLAN_DIFFERENTIABLE, PLAN_RESULT_TYPE, PLAN_DEVICE, PLAN_SINGLE, PLAN_SCALARS, PLAN_FN, PLAN_RAW, PLAN_STRUCTURE,
   PLAN_STATIC, PLAN_NAME, PLAN_OP, PLAN_ELEMENT, PLAN_SCALAR_TYPES, PLAN_INPLACE,
@@ -16,7 +16,10 @@ enum Slot {
   PLAN_INPUTS, PLAN_GEOMETRIES, PLAN_GEOMETRY, PLAN_INSTANCE, PLAN_BACKWARDS, PLAN_SPENT, PLAN_RUNS, PLAN_PINNED, PLAN_TABLE, PLAN_KEY,
   MODEL_PLAN, MODEL_LEVEL, MODEL_FIXED, MODEL_CASES, MODEL_BASIC, MODEL_DTYPES, MODEL_REMADE, MODEL_GUARDED,
   INSTANCE_OF, INSTANCE_SIZES, INSTANCE_SHAPES, INSTANCE_NUMBERS, INSTANCE_DTYPE, INSTANCE_ADOPTED,
-  SIZE_CLASS_PROGRAM, CLASS_OF_GRADIENTS_PROGRAM, TRACE_PROGRAM_FUNCTION, TRACE_PROGRAM_KINDS, CLASS_PROGRAM_PLACES, CLASS_PROGRAM_EVALUATE,
+  SIZE_CLASS_PROGRAM, SIZE_CLASS_BACKWARDS, CLASS_OF_GRADIENTS_PROGRAM, CLASS_OF_GRADIENTS_BACKWARDS,
+  GRADIENT_CLASS_INPUTS, GRADIENT_CLASS_RESULTS, GRADIENT_CLASS_FIRST, GRADIENT_CLASS_PLANS, GRADIENT_CLASS_PLAIN,
+  KNOWN_GRADIENTS_OF, KNOWN_GRADIENTS_BASE, FUNCTION_KERNEL, FUNCTION_SLOTS, FUNCTION_CASTS, FUNCTION_NUMBERS, FUNCTION_KEYWORDS,
+  FUNCTION_COUNT, TRACE_PROGRAM_FUNCTION, TRACE_PROGRAM_KINDS, CLASS_PROGRAM_PLACES, CLASS_PROGRAM_EVALUATE,
   BACKWARD_OP, BACKWARD_MASK, BACKWARD_WANTED, BACKWARD_SAVED, BACKWARD_DIFFERENTIABLE, BACKWARD_NODE_CLASS, BACKWARD_FIRST,
   NODE_EDGES, NODE_SEQUENCE, NODE_TENSOR_HOOKS, NODE_PRE_HOOKS, NODE_POST_HOOKS, NODE_METADATA, NODE_TRACE,
   NODE_BACKWARD, NODE_SAVED, NODE_SCALARS, NODE_DETACHED,
@@ -39,7 +42,7 @@ extern Py_ssize_t offsets[SLOTS];
 // What `configure` was given.
 struct Known {
   PyTypeObject *op, *step, *plan, *tensor, *storage, *trace, *any_node, *node, *accumulate, *backward, *run;
-  PyTypeObject *instance, *size_class, *class_of_gradients, *trace_program;
+  PyTypeObject *instance, *size_class, *class_of_gradients, *trace_program, *gradient_class, *known_gradients, *kernel_function, *class_program;
   PyObject *plain;                                   // the set of classes without overrides
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
@@ -47,7 +50,7 @@ struct Known {
   PyObject* executor;  // the dictionary of executor.py
   PyObject *short_traces, *trace_programs, *forked;  // functions of traces, and of all that differ in sizes only
   PyObject *errors, *ignored;              // NumPy's variable for errors and its value without
-  PyObject* note_trace;                    // of short_traces.py
+  PyObject *note_trace, *backward_of, *backward_of_class;  // of short_traces.py, tape.py and derivatives.py
   long most_steps, large, kept_elements, writes;  // the last: whether memory is written to at once
 };
 extern Known known;
@@ -161,6 +164,8 @@ bool is_off(PyObject* mode);  // of the calling thread
 // The plan of a call whose size class was planned at other sizes, new and kept among an op's plans; null, perhaps without an
 // error: Python has to make it. See class_plans.cpp.
 PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key);
+// The derivative of a plan for a mask, new and kept with the plan; null with an error.
+PyObject* backward_of(PyObject* plan, PyObject* mask);
 PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 PyObject* configure_class_plans(PyObject*, PyObject* arguments);
 
