@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import random
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from jax.extend.core import ClosedJaxpr
 from ..core import jaxprs
 from ..host.interpret import meant
 from ..host.rules import IN_PLACE, RULES, jaxprs_of
-from .size_fit import Ambiguous, Constant, Formula, Merge, NotGeneral, function_of_sizes
+from .size_fit import Ambiguous, Constant, Formula, Merge, NotGeneral, function_of_sizes, places_of
 
 EXACT_BELOW = 4  # sizes that kernels treat in their own ways: none, one (broadcast), two, three (a cross product)
 _MOST_DRAWS = 32  # for each sample wanted, where not all sizes may be sampled
@@ -190,7 +189,7 @@ class ClassProgram:
     def __init__(self, steps, inputs, results, shapes, dtypes, symbols):
         self.inputs, self.shapes, self.dtypes, self.symbols = inputs, shapes, dtypes, symbols
         self.result_shapes = function_of_sizes(symbols, _source(shapes)) if _varies(shapes) else lambda sizes: shapes
-        self.places = _places(shapes)
+        self.places = places_of(shapes)
         varying = _Varying()
         self.calls = [
             Call(
@@ -396,19 +395,6 @@ _HELD = frozenset({"jaxpr", "cond_jaxpr", "body_jaxpr", "branches", "jaxprs"})
 
 def _closed(jaxpr):
     return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
-
-
-def _places(shapes):
-    """See `ClassProgram`."""
-    found = []
-    for shape in shapes:
-        sizes = [
-            -1 - int(n.source[1:]) if n.__class__ is Formula and re.fullmatch(r"s\d+", n.source) else n for n in shape
-        ]
-        if not all([n.__class__ is int and n for n in sizes]):
-            return None
-        found.append(tuple(sizes))
-    return tuple(found)
 
 
 def _varies(template):

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import itertools
 import math
+import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -461,6 +462,22 @@ _FLOATS = (
     (lambda v: v * 2**23, "n*2.0**-23"),  # of what float32 and float64 tell apart
     (lambda v: v * 2**52, "n*2.0**-52"),
 )
+
+
+def places_of(shapes):
+    """Shapes where each size is one of the symbols, ``-1 - n`` for the ``n``-th, or stays; None where one is another formula.
+
+    Sizes of 0 are for the kernel to say.
+    """
+    found = []
+    for shape in shapes:
+        sizes = [
+            -1 - int(n.source[1:]) if n.__class__ is Formula and re.fullmatch(r"s\d+", n.source) else n for n in shape
+        ]
+        if not all([n.__class__ is int and n for n in sizes]):
+            return None
+        found.append(tuple(sizes))
+    return tuple(found)
 
 
 def function_of_sizes(symbols, source, scope=None):

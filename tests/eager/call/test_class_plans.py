@@ -1,0 +1,149 @@
+"""Plans of size classes at sizes that never came: what of them is made in C, and that it is what PyTorch gives."""
+
+import numpy as np
+import pytest
+import torch
+
+import ftorch
+from ftorch.eager import native
+from ftorch.eager.autograd import derivatives
+from ftorch.eager.call import class_plans, planning
+from ftorch.eager.core import geometry
+from ftorch.eager.runtime import plan as plans
+from ftorch.eager.runtime import program, short_traces, trace_programs
+
+in_c = pytest.mark.skipif(native.module is None, reason="the kernels were not built")
+
+
+def _numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def _of_operands(lib, n, m):
+    a, b = lib.tensor(_numbers(n, m)), lib.tensor(_numbers(n, m) + 1)
+    return [a + b, a * 2.5, (a > b), a.sum(1), a.softmax(-1), lib.cat([a, b]), lib.maximum(a, b[:1]), a.reshape(-1).sort()[0],
+            a.argmax(1), a.mean(), lib.where(a > 0, a, b), a.add_(b)]
+
+
+def _of_gradients(lib, n, m):
+    a, w = lib.tensor(_numbers(n, m), requires_grad=True), lib.tensor(_numbers(m, 5), requires_grad=True)
+    y = lib.nn.functional.layer_norm((a @ w).relu(), (5,)).exp()
+    loss = lib.nn.functional.cross_entropy(y, lib.arange(n) % 5)
+    loss.backward()
+    return [loss, a.grad, w.grad]
+
+
+def _is_close(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape and str(a.dtype) == str(b.dtype) and a.stride() == b.stride()
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=2e-5, atol=1e-6)
+
+
+_SIZES = [(7 + 3 * k, 10 + 7 * k) for k in range(8)]
+
+
+@pytest.mark.parametrize("run", [_of_operands, _of_gradients])
+def test_new_sizes_give_what_pytorch_gives(run):
+    for sizes in _SIZES:
+        _is_close(run(ftorch, *sizes), run(torch, *sizes))
+
+
+def _refuse(*given, **named):
+    raise AssertionError("Python is asked for a size class that it knows")
+
+
+@in_c
+def test_operands_of_a_new_size_are_planned_in_c(monkeypatch):
+    def run(lib, n):
+        a, b = lib.tensor(_numbers(n, 6)), lib.tensor(_numbers(n, 6))
+        return [lib.maximum(a, b), a * 1.5, a.sum(1), lib.cat([a, b]), a.mul_(b)]
+
+    for n in range(60, 72):
+        _is_close(run(ftorch, n), run(torch, n))
+    for module, name in ((class_plans, "of_class"), (planning, "build"), (planning, "build_inplace")):
+        monkeypatch.setattr(module, name, _refuse)
+    for n in range(72, 76):
+        _is_close(run(ftorch, n), run(torch, n))
+
+
+@in_c
+def test_gradients_of_a_new_size_are_planned_in_c(monkeypatch):
+    def run(lib, n):
+        a = lib.tensor(_numbers(n, 6), requires_grad=True)
+        (a * 1.5).exp().sum().backward()
+        return [a.grad]
+
+    for n in range(60, 72):
+        _is_close(run(ftorch, n), run(torch, n))
+    for module, name in ((class_plans, "of_class"), (planning, "build"), (derivatives, "of_plan")):
+        monkeypatch.setattr(module, name, _refuse)
+    for n in range(72, 76):
+        _is_close(run(ftorch, n), run(torch, n))
+
+
+@in_c
+def test_a_trace_of_a_new_size_runs_in_c_and_what_comes_again_is_known(monkeypatch):
+    def run(lib, n):
+        a = lib.tensor(_numbers(n, 6))
+        return (a * 1.5).exp().sum().item()
+
+    for n in range(60, 72):
+        assert run(ftorch, n) == pytest.approx(run(torch, n), rel=1e-5)
+    with monkeypatch.context() as patched:
+        for module, name in ((trace_programs, "find"), (program, "_execute")):
+            patched.setattr(module, name, _refuse)
+        found = [run(ftorch, n) for n in range(72, 76)]
+    assert found == pytest.approx([run(torch, n) for n in range(72, 76)], rel=1e-5)
+    known = len(short_traces.known)
+    assert [run(ftorch, 75) for _ in range(4)] == [found[-1]] * 4  # the same bits, whoever runs it
+    assert len(short_traces.known) == known + 1
+
+
+def test_plans_have_no_other_attributes_than_those_that_are_copied():
+    given = {"inputs", "geometries", "geometry", "instance", "backwards", "spent", "runs", "pinned", "table", "key"}
+    slots = {*plans.Plan.__slots__, *planning.OpPlan.__slots__}
+    assert slots == {*class_plans.SHARED, *class_plans.EMPTY, *given}
+
+
+def test_a_copied_plan_is_the_one_that_python_makes():
+    a = ftorch.ones(9, 4) * 2
+    like = next(iter(ftorch.eager.call.op.op_named("mul.Tensor").plans.values()))
+    made = class_plans.copied(like, like.inputs, like.geometries, None)
+    other = class_plans._copied(like, like.inputs, like.geometries, None)
+    for name in (*plans.Plan.__slots__, *planning.OpPlan.__slots__):
+        if name not in ("table", "key"):
+            assert getattr(made, name) == getattr(other, name), name
+    assert a.shape == (9, 4)
+
+
+@in_c
+def test_geometries_made_in_c_are_those_of_python(monkeypatch):
+    for n in range(20, 30):
+        ftorch.ones(n, 3).sum(1)
+    made = ftorch.ones(1037, 3).sum(1)._ftorch_geometry
+    monkeypatch.setattr(geometry, "INTERNED", {})
+    other = geometry.geometry((1037,), made.dtype, made.device)
+    assert made is not other
+    for name in geometry.Geometry.__slots__:
+        assert getattr(made, name) == getattr(other, name), name
+        assert getattr(made, name).__class__ is getattr(other, name).__class__
+
+
+@in_c
+def test_an_op_keeps_a_bounded_number_of_plans():
+    op = ftorch.eager.call.op.op_named("maximum")
+    for n in range(4, 1400):
+        a = ftorch.empty(n)
+        ftorch.maximum(a, a)
+    assert len(op.plans) <= 576
+
+
+def test_results_of_no_elements_and_of_static_sizes():
+    for lib_n in range(5, 14):
+        ours, theirs = (
+            [lib.tensor(_numbers(lib_n, 4))[:0].sum(0), lib.tensor(_numbers(lib_n, 4)).reshape(2, -1).sum(0),
+             lib.tensor(_numbers(lib_n, 4)).expand(3, lib_n, 4).sum(0), lib.tensor(_numbers(lib_n, 4)).T.exp(),
+             lib.tensor(_numbers(lib_n, 4)).narrow(0, 1, lib_n - 2).clone()]
+            for lib in (ftorch, torch)
+        )
+        _is_close(ours, theirs)
