@@ -82,7 +82,7 @@ def configure() -> None:
          *ignoring_errors()),
         (_op.read, _op._call, _op._call_inplace, executor._record, value_checks.check_values, nodes.accumulator,
          _op.op_named, inplace_writes.write_of, part_of, inplace_writes.own, short_traces.note_once,
-         tape.backward_of, derivatives.of_class, vars(executor)),
+         tape.backward_of, derivatives.of_class, vars(executor), vars(host_tier)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
     native.module.configure_class_plans(

@@ -48,9 +48,11 @@ class _Failing:
         monkeypatch.setattr(program, "compile_code", failing_compile)
         monkeypatch.setattr(trace_programs.TraceProgram, "run", failing_trace)
         monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)
+        trace_programs.known.clear()  # C runs the functions that are there
 
     def __call__(self, *names):
         program._programs.clear()
+        trace_programs.known.clear()
         self.names = set(names)
 
 

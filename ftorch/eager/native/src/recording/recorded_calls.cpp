@@ -385,14 +385,14 @@ PyObject* configure(PyObject*, PyObject* arguments) {
   constexpr Py_ssize_t count = sizeof types / sizeof *types;
   PyObject* given;
   configured = false;
-  if (!PyArg_ParseTuple(arguments, "O!O!(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, &PyTuple_Type, &given,
+  if (!PyArg_ParseTuple(arguments, "O!O!(OOOOOOOOOOOOOOOOOO)(OOOOOOOOOOOOOOO)(llll)", &PyTuple_Type, &classes, &PyTuple_Type, &given,
                         &known.plain,
                         &known.special, &known.newest_level, &known.threads, &known.modes, &known.cpu, &known.statistics,
                         &known.overwritten, &known.sequence, &known.accumulate_sequence, &known.postponed, &known.on_look, &known.numbers,
                         &known.short_traces, &known.trace_programs, &known.forked, &known.errors, &known.ignored,
                         &known.read, &known.call, &known.call_inplace, &known.record, &known.check_values, &known.accumulator,
                         &known.op_named, &known.write_of, &known.part_of, &known.own, &known.note_trace, &known.backward_of, &known.backward_of_class,
-                        &known.executor, &known.most_steps, &known.large,
+                        &known.executor, &known.host_tier, &known.most_steps, &known.large,
                         &known.kept_elements, &known.writes)) return nullptr;
   if (PyTuple_GET_SIZE(given) != count) {
     PyErr_SetString(PyExc_TypeError, "another number of classes");

@@ -47,7 +47,7 @@ struct Known {
   PyObject *special, *newest_level, *threads, *modes, *cpu, *statistics, *overwritten, *sequence;
   PyObject *accumulate_sequence, *postponed, *on_look, *numbers;  // the last: dtypes whose elements are NumPy's own
   PyObject *read, *call, *call_inplace, *record, *check_values, *accumulator, *op_named, *write_of, *part_of, *own;  // functions in Python
-  PyObject* executor;  // the dictionary of executor.py
+  PyObject *executor, *host_tier;  // the dictionaries of executor.py and host_tier.py
   PyObject *short_traces, *trace_programs, *forked;  // functions of traces, and of all that differ in sizes only
   PyObject *errors, *ignored;              // NumPy's variable for errors and its value without
   PyObject *note_trace, *backward_of, *backward_of_class;  // of short_traces.py, tape.py and derivatives.py

@@ -16,7 +16,7 @@ constexpr Py_ssize_t MOST_STEPS = 40, MOST_LIVE = 128;
 constexpr long TRIALS = 12;  // runs whose time Python looks at
 constexpr long MOST_ELEMENTS = 1 << 23;  // of the live values of a trace that comes first: more may be worth a program at once
 
-PyObject *name_acquire, *name_release, *name_resume, *opaque;
+PyObject *name_acquire, *name_release, *name_resume, *name_enabled, *opaque;
 Py_hash_t once[4096];  // hashes of traces that came for the first time, each at a place of its own; others may take it
 
 // What is live in a trace: how many values, or -1 if there are more than MOST_LIVE. Nothing is allocated.
@@ -134,7 +134,8 @@ PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssiz
   const Py_ssize_t steps = PyList_GET_SIZE(code);
   long elements = 0;
   for (Py_ssize_t i = 0; i < live; i++) elements += PyLong_AsLong(at(at(storages[i], STORAGE_ROOT), GEOMETRY_NUMEL));
-  if (!PyDict_Size(known.trace_programs) || elements > MOST_ELEMENTS) return nullptr;
+  if (!PyDict_Size(known.trace_programs) || elements > MOST_ELEMENTS ||
+      PyDict_GetItemWithError(known.host_tier, name_enabled) != Py_True) return nullptr;
   Held key(PyTuple_New(steps + 1)), slots(PyTuple_New(live));
   plans.object = PyList_New(0);
   if (!key || !slots || !plans || PyList_GET_SIZE(code) != steps) return nullptr;
@@ -290,6 +291,7 @@ int run_short(PyObject* trace) {
     name_release = PyUnicode_InternFromString("release");
     name_resume = PyUnicode_InternFromString("resume");
     opaque = PyUnicode_InternFromString("opaque");
+    name_enabled = PyUnicode_InternFromString("ENABLED");
   }
   Held content, kept(Py_NewRef(trace));
   Held locked(PyObject_CallMethodNoArgs(at(trace, TRACE_LOCK), name_acquire));
