@@ -86,7 +86,7 @@ def configure() -> None:
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
     native.module.configure_class_plans(
-        (Size, Geometry, class_plans.Model), SYMBOLS, INTERNED, SWEEP_AT, geometry,
+        (Size, Geometry, dtypes.dtype, class_plans.Model), SYMBOLS, INTERNED, SWEEP_AT, geometry,
         class_plans.result_geometries, plan.remember_counted, plan.kept.append,
     )
 

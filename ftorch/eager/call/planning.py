@@ -443,7 +443,11 @@ def create(op, args, device, dtype, stride):
             key = (*map(type, operands), *static, device, dtype, stride)
         if device is not _device.META:
             _device.to_jax(device)
-        plan = build(op, operands, static)
+        plan = None
+        if op.found and class_plans.in_c is not None and _device.resolve(None) is _device.CPU:
+            plan = class_plans.in_c.plan_without_tensors(op, (*map(type, operands), static))
+        if plan is None:
+            plan = build(op, operands, static)
         _check_memory(plan.geometries, device)
         if plan.device is not device or stride is not None or (
             dtype is not None and plan.geometry.dtype is not dtype

@@ -34,6 +34,7 @@ on_new: list[Any] = [None]  # the same for a storage that is made with a value a
 newest_level = [0]  # how many differentiating transforms there have been
 
 
+_READ_BYTES = 1 << 18  # what is read from the user's memory for one program: up to so many JAX's array costs more than it saves
 KEPT_BYTES = 4096  # arrays on the CPU of fewer are left with NumPy, which both tiers take as they are
 
 
@@ -164,12 +165,13 @@ class Storage:
             raise RuntimeError("the tensor has a non-zero number of elements, but its data is not "
                                "allocated yet")
         array = aligned_copy(self._logical(host))
-        if array.nbytes > KEPT_BYTES or self.root.device is not _device.CPU:
-            array = _device.put(array, self.root.device)
         del host
-        if type(self.host) is PrivateMap or (
+        is_taken = type(self.host) is PrivateMap or (
             self.host.flags.owndata and sys.getrefcount(self.host) == ATTRIBUTE
-        ):
+        )
+        if array.nbytes > (KEPT_BYTES if is_taken else _READ_BYTES) or self.root.device is not _device.CPU:
+            array = _device.put(array, self.root.device)
+        if is_taken:
             self.array, self.host = array, None
         return array
 

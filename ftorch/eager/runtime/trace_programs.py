@@ -20,7 +20,7 @@ from .elementwise_fusion import Group, Value, is_elementwise, program_of
 from .host_tier import step_of
 from .trace_code import steps_of
 
-_MOST = 256  # programs kept
+_MOST = 512  # programs kept
 known: collections.OrderedDict[tuple, Any] = collections.OrderedDict()
 _lock = forking.rlock()
 

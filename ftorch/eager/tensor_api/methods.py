@@ -323,7 +323,7 @@ def _reshaped(g, shape):
     found = g._views.get(key)
     if found is None or isinstance(sum(shape), float):  # 2.0 is found as 2
         sizes = infer_size(tuple(n if n.__class__ is int else _size_of(n) for n in shape), g.numel)
-        found = sizes, view_stride(g.shape, g.stride, sizes) is not None
+        found = sizes, g.has_new_stride() or view_stride(g.shape, g.stride, sizes) is not None
         if all(n.__class__ is int for n in shape):
             g._views[key] = found
     return found

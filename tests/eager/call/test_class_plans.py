@@ -67,6 +67,19 @@ def test_operands_of_a_new_size_are_planned_in_c(monkeypatch):
 
 
 @in_c
+def test_tensors_of_a_new_size_that_are_made_of_numbers_are_planned_in_c(monkeypatch):
+    def run(lib, n):
+        return [lib.zeros(n), lib.ones(n, 5), lib.full((n,), 2.5), lib.zeros(3, n, dtype=lib.int64)]
+
+    for n in range(60, 72):
+        _is_close(run(ftorch, n), run(torch, n))
+    for module, name in ((class_plans, "of_class"), (planning, "build")):
+        monkeypatch.setattr(module, name, _refuse)
+    for n in range(72, 76):
+        _is_close(run(ftorch, n), run(torch, n))
+
+
+@in_c
 def test_gradients_of_a_new_size_are_planned_in_c(monkeypatch):
     def run(lib, n):
         a = lib.tensor(_numbers(n, 6), requires_grad=True)

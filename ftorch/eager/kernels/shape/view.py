@@ -8,7 +8,7 @@ its batching follow from the rule.
 from __future__ import annotations
 
 from ...core.dtype import dtype as Dtype
-from ...core.geometry import CONJ, NEG, infer_size, view_stride
+from ...core.geometry import CONJ, NEG, contiguous_stride, infer_size, view_stride
 from ...core.registry import view
 from .._common import wrap_dim, wrap_dims
 
@@ -25,7 +25,7 @@ def alias(g):
 @view("view(Tensor(a) self, SymInt[] size) -> Tensor(a)", forms="method")
 def view_(g, size):
     size = infer_size(size, g.numel)
-    stride = view_stride(g.shape, g.stride, size)
+    stride = contiguous_stride(size) if g.has_new_stride() else view_stride(g.shape, g.stride, size)
     if stride is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension "

@@ -11,13 +11,19 @@ constexpr long EXACT_BELOW = 4, UNCHECKED = 1 << 16;  // as in size_classes.py a
 constexpr int PLANS_AT_ONCE = 64, MOST_PLANS = 576;   // kept here: of all ops, and of one, before Python is asked
 
 struct {
-  PyTypeObject *model, *size, *geometry;
+  PyTypeObject *model, *size, *geometry, *dtype;
   PyObject *symbols, *interned, *sweep_at;                       // of size_classes.py; of geometry.py
   PyObject *make_geometry, *result_geometries, *remember, *append;  // functions in Python; of the queue of plans
 } classes;
 
 PyObject *name_instance, *name_slots, *name_known, *name_result_dtypes, *name_kernel, *name_backend_kernels, *letter_t;
 int since_counted = 0;
+
+// A new tuple in which nothing can refer to itself is not for the collector of cycles, whose time grows with what it knows.
+PyObject* leaf(PyObject* tuple) {
+  if (tuple) PyObject_GC_UnTrack(tuple);
+  return tuple;
+}
 
 // The distinct sizes of a call, in the order of their symbols.
 struct Sizes {
@@ -45,18 +51,18 @@ struct Sizes {
 bool is_tuple(PyObject* value) { return PyTuple_CheckExact(value) || Py_TYPE(value) == classes.size; }
 
 // Whether a static argument is one of those that stand in keys as they are.
-bool is_value(PyObject* value, PyTypeObject* dtype) {
+bool is_value(PyObject* value) {
   return value == Py_None || PyBool_Check(value) || PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||
-         PyComplex_CheckExact(value) || Py_TYPE(value) == dtype || value == known.cpu;
+         PyComplex_CheckExact(value) || Py_TYPE(value) == classes.dtype || value == known.cpu;
 }
 
 // `size_classes.abstract`, new; null perhaps without an error. What Python makes a `Typed` is an equal tuple here.
-PyObject* abstract(PyObject* value, Sizes& sizes, PyTypeObject* dtype) {
+PyObject* abstract(PyObject* value, Sizes& sizes) {
   if (PyLong_CheckExact(value)) return sizes.part(value);
-  if (!is_tuple(value)) return is_value(value, dtype) ? PyTuple_Pack(2, Py_TYPE(value), value) : nullptr;
+  if (!is_tuple(value)) return is_value(value) ? PyTuple_Pack(2, Py_TYPE(value), value) : nullptr;
   Held made(PyTuple_New(PyTuple_GET_SIZE(value)));
   for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(value); i++) {
-    PyObject* item = abstract(PyTuple_GET_ITEM(value, i), sizes, dtype);
+    PyObject* item = abstract(PyTuple_GET_ITEM(value, i), sizes);
     if (!item) return nullptr;
     PyTuple_SET_ITEM(made.object, i, item);
   }
@@ -68,8 +74,8 @@ struct Outline {
   Held key, inputs;  // the geometries of the tensors
   Sizes sizes;
 
-  // `call`: the key that a plan is found by, whose last part is the static arguments.
-  bool take(PyObject* call) {
+  // `call`: the key that a plan is found by, whose last part is the static arguments; without tensors it is one for the CPU.
+  bool take(PyObject* call, bool has_tensors) {
     const Py_ssize_t operands = PyTuple_GET_SIZE(call) - 1;
     PyObject *fixed = PyTuple_GET_ITEM(call, operands), *geometries[MOST];
     if (!PyTuple_CheckExact(fixed)) return false;
@@ -95,9 +101,9 @@ struct Outline {
         PyTuple_SET_ITEM(made, d + 1, size);
       }
     }
-    if (!count) return false;
+    if (has_tensors != (count > 0)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fixed); i++) {
-      PyObject* part = abstract(PyTuple_GET_ITEM(fixed, i), sizes, Py_TYPE(at(geometries[0], GEOMETRY_DTYPE)));
+      PyObject* part = abstract(PyTuple_GET_ITEM(fixed, i), sizes);
       if (!part) return false;
       PyTuple_SET_ITEM(key.object, operands + i, part);
     }
@@ -106,11 +112,23 @@ struct Outline {
   }
 };
 
-// The key of `Model.cases`, new.
+// The key of `Model.cases`, new: nothing, the order of the sizes, or those that stay.
 PyObject* case_of(PyObject* model, const Sizes& sizes) {
+  enum { FREE, ORDERED, CHANGED };  // as in size_classes.py
   const long level = PyLong_AsLong(at(model, MODEL_LEVEL));
-  if (level == 0) return Py_NewRef(Py_None);
-  if (level == 2) {
+  if (level == FREE) return Py_NewRef(Py_None);
+  if (level == ORDERED) {
+    Held made(PyTuple_New(sizes.count));
+    for (int i = 0; made && i < sizes.count; i++) {
+      int rank = 0;  // sizes are distinct
+      for (int j = 0; j < sizes.count; j++) rank += sizes.values[j] < sizes.values[i];
+      PyObject* place = PyLong_FromLong(i);
+      if (!place) return nullptr;
+      PyTuple_SET_ITEM(made.object, rank, place);
+    }
+    return made.release();
+  }
+  if (level == CHANGED) {
     PyObject* fixed = at(model, MODEL_FIXED);
     Held made(PyTuple_CheckExact(fixed) ? PyTuple_New(PyTuple_GET_SIZE(fixed)) : nullptr);
     for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(fixed); i++) {
@@ -138,8 +156,9 @@ PyObject* shapes_at(PyObject* places, const Sizes& sizes) {
       if (place == 0 || -1 - place >= sizes.count) return nullptr;
       PyTuple_SET_ITEM(shape, d, Py_NewRef(place > 0 ? number : sizes.numbers[-1 - place]));
     }
+    leaf(shape);
   }
-  return shapes.release();
+  return leaf(shapes.release());
 }
 
 // A class at some sizes, new. Null perhaps without an error: its shapes are no plain symbols, or a result is empty.
@@ -160,7 +179,7 @@ PyObject* instance_at(PyObject* one, PyObject* program, PyObject* given, const S
 
 // The class at the sizes of a call, new, see `Model.instance`; null perhaps without an error.
 PyObject* instance_of(PyObject* model, const Sizes& sizes) {
-  Held given(tuple_of(sizes.numbers, sizes.count)), which(case_of(model, sizes));
+  Held given(leaf(tuple_of(sizes.numbers, sizes.count))), which(case_of(model, sizes));
   if (!given || PyErr_Occurred()) return nullptr;
   PyObject* one = which ? PyDict_GetItemWithError(at(model, MODEL_CASES), which.object) : nullptr;
   if (one && Py_TYPE(one) == known.size_class) {
@@ -184,7 +203,7 @@ PyObject* contiguous_stride(PyObject* shape) {
     const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
     step *= size > 1 ? size : 1;
   }
-  return made.release();
+  return leaf(made.release());
 }
 
 // The interned contiguous geometry of a shape on the CPU, new, see `geometry` of geometry.py. Null, perhaps without an error:
@@ -195,14 +214,14 @@ PyObject* contiguous_geometry(PyObject* shape, PyObject* dtype) {
     const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
     if (size < 1 || size > UNCHECKED || (numel *= size) > UNCHECKED) return nullptr;
   }
-  Held key(PyTuple_Pack(4, shape, Py_None, dtype, known.cpu));
+  Held key(leaf(PyTuple_Pack(4, shape, Py_None, dtype, known.cpu)));
   if (!key) return nullptr;
   PyObject* found = PyDict_GetItemWithError(classes.interned, key.object);
   if (found || PyErr_Occurred()) return Py_XNewRef(found);
   const bool is_ordinary = Py_TYPE(shape) == classes.size && PySet_Contains(known.numbers, dtype) == 1 &&
                            PyDict_GET_SIZE(classes.interned) < PyLong_AsSsize_t(PyList_GET_ITEM(classes.sweep_at, 0));
   if (!is_ordinary) return PyObject_CallFunctionObjArgs(classes.make_geometry, shape, dtype, known.cpu, nullptr);
-  Held stride(contiguous_stride(shape)), full(stride ? PyTuple_Pack(4, shape, stride.object, dtype, known.cpu) : nullptr);
+  Held stride(contiguous_stride(shape)), full(stride ? leaf(PyTuple_Pack(4, shape, stride.object, dtype, known.cpu)) : nullptr);
   if (!full) return nullptr;
   found = PyDict_GetItemWithError(classes.interned, full.object);
   if (!found && PyErr_Occurred()) return nullptr;
@@ -411,25 +430,18 @@ bool remember(PyObject* plans, PyObject* key, PyObject* plan) {
   return static_cast<bool>(done);
 }
 
-}  // namespace
-
-PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
-  PyObject* models = at(op, OP_FOUND);
-  if (!classes.model || !PyDict_CheckExact(models)) return nullptr;
-  if (!PyDict_GET_SIZE(models)) {
-    Held plan(plans == OP_PLANS ? plan_of_gradients(op, key) : nullptr);
-    return plan && remember(at(op, OP_PLANS), key, plan.object) ? plan.release() : nullptr;
-  }
+// The plan of a call after the model of its class, new; null perhaps without an error.
+PyObject* plan_of_model(PyObject* op, PyObject* key, bool has_tensors, bool writes) {
   Outline outline;
-  if (!outline.take(key)) return nullptr;
-  PyObject* found = PyDict_GetItemWithError(models, outline.key.object);
+  if (!outline.take(key, has_tensors)) return nullptr;
+  PyObject* found = PyDict_GetItemWithError(at(op, OP_FOUND), outline.key.object);
   if (!found || Py_TYPE(found) != classes.model || at(found, MODEL_GUARDED) != Py_False) return nullptr;
   PyObject* fixed = PyTuple_GET_ITEM(key, PyTuple_GET_SIZE(key) - 1);
   Held model(Py_NewRef(found)), instance(instance_of(found, outline.sizes));
   if (!instance) return nullptr;
   Held geometries(geometries_of(found, instance.object, outline.inputs.object, fixed));
   if (!geometries || geometries.object == Py_None) return nullptr;
-  if (plans == OP_INPLACE_PLANS && PyTuple_GET_ITEM(geometries.object, 0) != PyTuple_GET_ITEM(outline.inputs.object, 0)) return nullptr;
+  if (writes && PyTuple_GET_ITEM(geometries.object, 0) != PyTuple_GET_ITEM(outline.inputs.object, 0)) return nullptr;
   Held plan(copied(at(found, MODEL_PLAN), outline.inputs.object, geometries.object, instance.object));
   if (!plan) return nullptr;
   if (at(found, MODEL_REMADE) != Py_None) {
@@ -437,11 +449,29 @@ PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
     Held done(slots ? PyObject_CallFunctionObjArgs(at(found, MODEL_REMADE), plan.object, fixed, slots.object, nullptr) : nullptr);
     if (!done) return nullptr;
   }
-  if (plans == OP_INPLACE_PLANS) {
-    replace(plan.object, PLAN_INPLACE, Py_NewRef(Py_True));
+  if (writes) replace(plan.object, PLAN_INPLACE, Py_NewRef(Py_True));
+  return plan.release();
+}
+
+}  // namespace
+
+PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key) {
+  PyObject* models = at(op, OP_FOUND);
+  if (!classes.model || !PyDict_CheckExact(models)) return nullptr;
+  const bool writes = plans == OP_INPLACE_PLANS, has_models = PyDict_GET_SIZE(models) > 0;
+  if (!has_models && writes) return nullptr;
+  Held plan(has_models ? plan_of_model(op, key, true, writes) : plan_of_gradients(op, key));
+  return plan && remember(at(op, plans), key, plan.object) ? plan.release() : nullptr;
+}
+
+// The plan of a call without tensors, on the CPU, which is not kept; None: Python has to make it.
+PyObject* plan_without_tensors(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || Py_TYPE(arguments[0]) != known.op || !PyTuple_CheckExact(arguments[1]) || !PyTuple_GET_SIZE(arguments[1])) {
+    PyErr_SetString(PyExc_TypeError, "plan_without_tensors takes an op and a key");
+    return nullptr;
   }
-  PyObject* table = at(op, plans);
-  return remember(table, key, plan.object) ? plan.release() : nullptr;
+  PyObject* made = classes.model && PyDict_CheckExact(at(arguments[0], OP_FOUND)) ? plan_of_model(arguments[0], arguments[1], false, false) : nullptr;
+  return made || PyErr_Occurred() ? made : Py_NewRef(Py_None);
 }
 
 PyObject* backward_of(PyObject* plan, PyObject* mask) {
@@ -460,10 +490,11 @@ PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyObject* configure_class_plans(PyObject*, PyObject* arguments) {
-  PyObject *types[3], **functions[] = {&classes.symbols, &classes.interned, &classes.sweep_at, &classes.make_geometry,
+  PyObject *types[4], **functions[] = {&classes.symbols, &classes.interned, &classes.sweep_at, &classes.make_geometry,
                                        &classes.result_geometries, &classes.remember, &classes.append};
   classes.model = nullptr;
-  if (!PyArg_ParseTuple(arguments, "(O!O!O!)O!O!O!OOOO", &PyType_Type, &types[0], &PyType_Type, &types[1], &PyType_Type, &types[2],
+  if (!PyArg_ParseTuple(arguments, "(O!O!O!O!)O!O!O!OOOO", &PyType_Type, &types[0], &PyType_Type, &types[1], &PyType_Type, &types[2],
+                        &PyType_Type, &types[3],
                         &PyTuple_Type, functions[0], &PyDict_Type, functions[1], &PyList_Type, functions[2], functions[3], functions[4],
                         functions[5], functions[6])) return nullptr;
   if (PyTuple_GET_SIZE(classes.symbols) != MOST_SYMBOLS) {
@@ -478,8 +509,8 @@ PyObject* configure_class_plans(PyObject*, PyObject* arguments) {
   name_kernel = PyUnicode_InternFromString("kernel");
   name_backend_kernels = PyUnicode_InternFromString("backend_kernels");
   letter_t = PyUnicode_InternFromString("t");
-  PyTypeObject** to[] = {&classes.size, &classes.geometry, &classes.model};
-  for (int i = 0; i < 3; i++) *to[i] = reinterpret_cast<PyTypeObject*>(types[i]);
+  PyTypeObject** to[] = {&classes.size, &classes.geometry, &classes.dtype, &classes.model};
+  for (int i = 0; i < 4; i++) *to[i] = reinterpret_cast<PyTypeObject*>(types[i]);
   Py_RETURN_NONE;
 }
 

@@ -451,6 +451,8 @@ PyMethodDef call_methods[] = {
     {"live", recording::live, METH_VARARGS, "live(trace, owners): (slots, their storages) that are referred to elsewhere."},
     {"walk", recording::walk, METH_VARARGS, "walk(...): see `_run` of ftorch/eager/autograd/backward.py."},
     {"dependencies", recording::dependencies, METH_O, "dependencies(roots): see `_dependencies` there; None: Python has to."},
+    {"plan_without_tensors", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::plan_without_tensors)), METH_FASTCALL,
+     "plan_without_tensors(op, (types of numbers..., static arguments)): by the call's size class, on the CPU; or None."},
     {"copied_plan", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(recording::copied_plan)), METH_FASTCALL,
      "copied_plan(like, inputs, geometries, instance): see `copied` of ftorch/eager/call/class_plans.py."},
     {"configure_class_plans", recording::configure_class_plans, METH_VARARGS, "Tells `call` what plans of size classes are made of."},

@@ -166,6 +166,7 @@ bool is_off(PyObject* mode);  // of the calling thread
 PyObject* plan_of_class(PyObject* op, Slot plans, PyObject* key);
 // The derivative of a plan for a mask, new and kept with the plan; null with an error.
 PyObject* backward_of(PyObject* plan, PyObject* mask);
+PyObject* plan_without_tensors(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 PyObject* copied_plan(PyObject*, PyObject* const* arguments, Py_ssize_t count);
 PyObject* configure_class_plans(PyObject*, PyObject* arguments);
 
