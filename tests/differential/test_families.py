@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+import torch as reference
 
 from .families import FAMILIES
 from .mended import MENDED
@@ -22,6 +23,12 @@ CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "f
           "changed_state", "training", "sizes", "inference", "generation", "graph_state", "modules",
           "schedules", "streams", "data", "distribution_state"]
 REFUSED = {"inference"}  # of whose programs PyTorch does not trace or export all that run
+
+
+@pytest.fixture(autouse=True)
+def _validated(monkeypatch):
+    """PyTorch's compiler switches the checks of distributions off for the whole process."""
+    monkeypatch.setattr(reference.distributions.Distribution, "_validate_args", True)
 
 
 def differences(program, seed=0):

@@ -381,7 +381,7 @@ def soft_margin_loss(input, target, size_average, reduce, reduction):
         refuse_cast(input.dtype, result)
     if not is_complex(input) and not jnp.issubdtype(result, jnp.floating):
         refuse_cast(default_float() if is_integral(input) else input.dtype, result)
-    loss = -jax.nn.log_sigmoid(-up(target) * up(input))
+    loss = -jax.nn.log_sigmoid(-up(input) * up(target))
     return reduce_loss(loss, reduction, result)
 
 
