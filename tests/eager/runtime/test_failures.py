@@ -27,17 +27,23 @@ class _Failing:
         self.kind, self.names = kind, set()
         run, compile_code = Plan.run, program.compile_code
 
-        run_trace = trace_programs.TraceProgram.run
+        make_trace = trace_programs.TraceProgram.__init__
 
         def failing_run(plan, *operands):
             if plan.name in self.names:
                 raise kind(f"{plan.name} does not work today")
             return run(plan, *operands)
 
-        def failing_trace(trace, inputs, plans, *numbers):
-            if any(plan.name in self.names for plan in plans):
-                raise kind("the trace does not work today")
-            return run_trace(trace, inputs, plans, *numbers)
+        def failing_trace(trace, *of):
+            make_trace(trace, *of)
+            run_trace = trace.function  # which C calls, too
+
+            def function(inputs, plans, numbers):
+                if any(plan.name in self.names for plan in plans):
+                    raise kind("the trace does not work today")
+                return run_trace(inputs, plans, numbers)
+
+            trace.function = function
 
         def failing_compile(code, *rest):
             if any(getattr(item, "name", None) in self.names for item in code):
@@ -46,9 +52,8 @@ class _Failing:
 
         monkeypatch.setattr(Plan, "run", failing_run)
         monkeypatch.setattr(program, "compile_code", failing_compile)
-        monkeypatch.setattr(trace_programs.TraceProgram, "run", failing_trace)
+        monkeypatch.setattr(trace_programs.TraceProgram, "__init__", failing_trace)
         monkeypatch.setattr(short_traces, "_MOST_STEPS", 0)
-        trace_programs.known.clear()  # C runs the functions that are there
 
     def __call__(self, *names):
         program._programs.clear()
@@ -60,6 +65,7 @@ class _Failing:
 def failing(monkeypatch, request):
     yield _Failing(monkeypatch, request.param)
     program._programs.clear()
+    trace_programs.known.clear()
 
 
 def test_only_dependents_carry_the_error(failing):
