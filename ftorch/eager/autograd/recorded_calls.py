@@ -85,9 +85,14 @@ def configure() -> None:
          tape.backward_of, derivatives.of_class, vars(executor), vars(host_tier)),
         (executor.MAX_STEPS, inplace_writes.LARGE, KEPT_ELEMENTS, host_tier.ENABLED and RELIABLE),
     )
+    configure_class_plans()
+
+
+def configure_class_plans(model=class_plans.Model) -> None:
+    """Lets C make plans after the models of a class."""
     native.module.configure_class_plans(
-        (Size, Geometry, dtypes.dtype, class_plans.Model), SYMBOLS, INTERNED, SWEEP_AT, geometry,
-        class_plans.result_geometries, plan.remember_counted, plan.kept.append,
+        (Size, Geometry, dtypes.dtype, model), SYMBOLS, INTERNED, SWEEP_AT, geometry, class_plans.result_geometries,
+        plan.remember_counted, plan.kept.append,
     )
 
 

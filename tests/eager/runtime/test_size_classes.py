@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import sys
 
@@ -11,6 +10,8 @@ import pytest
 import torch as oracle
 
 import ftorch as torch
+from ftorch.eager import native
+from ftorch.eager.autograd import recorded_calls
 from ftorch.eager.call import class_plans, planning
 from ftorch.eager.call.op import _ALL_OPS, op_named
 from ftorch.eager.runtime import host_tier, jaxpr_classes, size_classes
@@ -192,7 +193,15 @@ def test_plans_of_a_class_are_those_made_alone(make, monkeypatch):
         return plan
 
     monkeypatch.setattr(class_plans, "of_class", compared_plan)
-    results = [make(n) for n in (150, 157, 164, 171)]
+    results = [make(n) for n in (150, 157)]
+    if native.module is not None:
+        recorded_calls.configure_class_plans(type("Other", (), {}))  # what C plans is compared in tests/eager/call
+    monkeypatch.setattr(class_plans, "in_c", None)
+    try:
+        results += [make(n) for n in (164, 171)]
+    finally:
+        if native.module is not None:
+            recorded_calls.configure_class_plans()
     assert pairs and len(results) == 4
     for plan, alone in pairs:
         for name in ("geometries", "element", "differentiable", "scalars", "is_single", "inputs", "result_type"):
@@ -267,7 +276,7 @@ def test_plans_of_all_ops_together_are_bounded(monkeypatch):
     def kept():
         return sum(len(op.plans) for op in list(_ALL_OPS))
 
-    monkeypatch.setattr(plan_module, "_order", collections.deque())  # some of those of other tests are gone already
+    plan_module.kept.clear()  # some of those of other tests are gone already
     monkeypatch.setattr(plan_module, "_MOST_OF_ALL", 200)
     for n in range(120, 170):
         ours, theirs = (_mlp(lib, n, 2 * n - 99, np.random.default_rng(n)) for lib in (torch, oracle))
@@ -275,7 +284,7 @@ def test_plans_of_all_ops_together_are_bounded(monkeypatch):
     some = kept()
     for n in range(170, 270):
         _mlp(torch, n, 2 * n - 99, np.random.default_rng(n))[0].item()
-    assert kept() <= some + 20
+    assert kept() <= some + 20 + plan_module.AT_ONCE  # C asks for the bound now and then
 
 
 def test_a_derivative_has_a_class_where_its_samples_would_not_fit_into_memory():
