@@ -380,8 +380,7 @@ class TensorLikePair(Pair):
             if torch.all(torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)):
                 return
         a, e = elements(actual), elements(expected)
-        rtol, atol = float(rtol), float(atol)  # tensors of one element are taken, too
-        matches = matches_of(a, e, rtol, atol, equal_nan)
+        matches = matches_of(a, e, float(rtol), float(atol), equal_nan)  # tensors of one element are taken, too
         if matches.all():
             return
         if a.ndim == 0:

@@ -144,7 +144,8 @@ class WorkerProcess:
     def terminate(self) -> None:
         """Ends the process."""
         if self.is_alive():
-            os.kill(self.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(self.pid, signal.SIGTERM)
 
     def close(self) -> None:
         """Lets go of the process's descriptors."""
