@@ -17,7 +17,7 @@ constexpr long TRIALS = 12;  // runs whose time Python looks at
 constexpr long MOST_ELEMENTS = 1 << 23;  // of the live values of a trace that comes first: more may be worth a program at once
 
 PyObject *name_acquire, *name_release, *name_resume, *name_enabled, *opaque;
-Py_hash_t once[4096];  // hashes of traces that came for the first time, each at a place of its own; others may take it
+Py_hash_t once[4096];  // hashes of traces, each at a place that others may take: see `Mark`
 
 // What is live in a trace: how many values, or -1 if there are more than MOST_LIVE. Nothing is allocated.
 Py_ssize_t find_live(PyObject* trace, PyObject* owners, PyObject** storages) {
@@ -113,25 +113,30 @@ PyObject* part_of_key(PyObject* plan) {
   return count ? PyTuple_Pack(3, opaque, count.object, at(plan, PLAN_SCALARS)) : nullptr;
 }
 
-// Whether a trace came before, as far as is known. It is noted.
-bool came(PyObject* code, PyObject* slots) {
-  Py_uhash_t hash = 0;
-  for (PyObject* list : {code, slots})
-    for (Py_ssize_t i = 0; i < PyObject_Size(list); i++) {
-      PyObject* item = PySequence_Fast_GET_ITEM(list, i);
-      hash = (hash ^ static_cast<Py_uhash_t>(PyLong_CheckExact(item) ? PyLong_AsLong(item) : reinterpret_cast<Py_ssize_t>(item) >> 4)) *
-             1099511628211u;
-    }
-  Py_hash_t& place = once[(hash ^ hash >> 32) % (sizeof once / sizeof *once)];
-  const bool found = place == static_cast<Py_hash_t>(hash);
-  place = static_cast<Py_hash_t>(hash);
-  return found;
-}
+// The place of a trace in `once`, and the hash that is there if it came once; its complement is there if Python runs it.
+struct Mark {
+  Py_hash_t hash, *place;
+  Mark(PyObject* code, PyObject* const* storages, Py_ssize_t live) {
+    Py_uhash_t mixed = 0;
+    const auto add = [&mixed](PyObject* item) {
+      const Py_ssize_t value = PyLong_CheckExact(item) ? PyLong_AsLong(item) : reinterpret_cast<Py_ssize_t>(item) >> 4;
+      mixed = (mixed ^ static_cast<Py_uhash_t>(value)) * 1099511628211u;
+    };
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(code); i++) add(PyList_GET_ITEM(code, i));
+    for (Py_ssize_t i = 0; i < live; i++) add(at(storages[i], STORAGE_SLOT));
+    hash = static_cast<Py_hash_t>(mixed);
+    place = once + (mixed ^ mixed >> 32) % (sizeof once / sizeof *once);
+  }
+};
 
 // The function of traces that differ from this one, which comes for the first time, in sizes only (borrowed), the plans that
 // are to be given to it and the kinds of its numbers; null where Python has to run it.
 PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssize_t live, Held& plans, Held& found, PyObject*& kinds) {
   const Py_ssize_t steps = PyList_GET_SIZE(code);
+  const Mark mark(code, storages, live);
+  if (*mark.place == ~mark.hash) return nullptr;
+  const bool came = *mark.place == mark.hash;
+  *mark.place = ~mark.hash;  // until it is known that it runs here
   long elements = 0;
   for (Py_ssize_t i = 0; i < live; i++) elements += PyLong_AsLong(at(at(storages[i], STORAGE_ROOT), GEOMETRY_NUMEL));
   if (!PyDict_Size(known.trace_programs) || elements > MOST_ELEMENTS ||
@@ -159,10 +164,11 @@ PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssiz
   if (!found || Py_TYPE(found.object) != known.trace_program) return nullptr;
   kinds = at(found.object, TRACE_PROGRAM_KINDS);
   if (PyUnicode_FindChar(kinds, 'c', 0, PyUnicode_GET_LENGTH(kinds), 1) != -1) return nullptr;
-  if (came(code, slots.object)) {  // what comes again may be worth a program of its own
+  if (came) {  // what comes again may be worth a program of its own
     Held done(PyObject_CallFunctionObjArgs(known.note_trace, code, slots.object, nullptr));
     return nullptr;
   }
+  *mark.place = mark.hash;
   return at(found.object, TRACE_PROGRAM_FUNCTION);
 }
 
