@@ -189,19 +189,10 @@ def of_class(plan, found):
     first = found.first
     derived = first.op.definition.at(Derivative(plan, first.mask, found), KnownGradients(found, plan))
     backward = object.__new__(Backward)
-    backward.op, backward.plan = _op_of(derived), plan
+    backward.op, backward.plan = Op(derived), plan
     backward.mask, backward.wanted, backward.saved = first.mask, first.wanted, first.saved
     backward.differentiable, backward.first, backward.node_class = first.differentiable, first.first, first.node_class
     return backward
-
-
-def _op_of(definition) -> Op:
-    """The op of a derivative whose results are known: `clear_plans` does not know it, it goes with its plan."""
-    op = object.__new__(Op)
-    op.definition, op.name, op.host = definition, definition.name, False
-    op.alternative, op.exclusive, op.classes = None, False, None
-    op.plans, op.inplace_plans, op.found = {}, {}, {}
-    return op
 
 
 class _KnownAdjoint(Known):

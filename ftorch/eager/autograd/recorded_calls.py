@@ -26,7 +26,7 @@ from ..runtime import (
     trace_programs,
     value_checks,
 )
-from ..runtime.jaxpr_classes import ClassProgram
+from ..runtime.jaxpr_classes import EXACT_BELOW, ClassProgram
 from ..runtime.size_classes import SYMBOLS, Instance, SizeClass
 from ..runtime.trace import KEPT_ELEMENTS, OVERWRITTEN, Run, Trace, threads
 from ..tensor import PLAIN, Extras, Tensor, VersionCounter, modes
@@ -92,7 +92,7 @@ def configure_class_plans(model=class_plans.Model) -> None:
     """Lets C make plans after the models of a class."""
     native.module.configure_class_plans(
         (Size, Geometry, dtypes.dtype, model), SYMBOLS, INTERNED, SWEEP_AT, geometry, class_plans.result_geometries,
-        plan.remember_counted, plan.kept.append,
+        plan.remember_counted, plan.kept.append, (EXACT_BELOW, class_plans.UNCHECKED, plan.AT_ONCE),
     )
 
 

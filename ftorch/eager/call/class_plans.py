@@ -231,7 +231,7 @@ def result_geometries(model, instance, inputs, static):
     definition = model.plan.op.definition
     found = result_layouts.geometries(definition, instance.shapes, model.dtypes, inputs, device, model.slots(static))
     for g in found if device is _device.CPU else ():
-        if g.numel > _UNCHECKED:
+        if g.numel > UNCHECKED:
             host_memory.check(g.shape, g.dtype)
     return found
 
@@ -246,13 +246,13 @@ def contiguous(inputs, shapes, dtypes, device):
         else:
             g = geometry(tuple.__new__(Size, shape), dtype, device)
             # Without operands it is known later where the result is to be.
-            if g.numel > _UNCHECKED and inputs and device is _device.CPU:
+            if g.numel > UNCHECKED and inputs and device is _device.CPU:
                 host_memory.check(g.shape, g.dtype)
         found.append(g)
     return tuple(found)
 
 
-_UNCHECKED = 1 << 16  # elements: so many always find memory
+UNCHECKED = 1 << 16  # elements: so many always find memory
 
 
 # Slots of a plan: those that all plans of a class share, and those of what a plan has when it ran.

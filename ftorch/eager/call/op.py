@@ -59,12 +59,11 @@ class Op:
         self.host = definition.host
         self.alternative = getattr(definition, "alternative", None)
         self.exclusive = getattr(definition, "exclusive", False)
-        self.plans: dict = {}
-        self.inplace_plans: dict = {}
+        self.plans, self.inplace_plans, self.found = {}, {}, {}
         # Of ops whose results are known otherwise nobody asks for a class: of derivatives there are many.
         self.classes: Any = ClassTable() if getattr(definition, "known", None) is None else None
-        self.found: dict = {}
-        _ALL_OPS.add(self)
+        if self.classes is not None:
+            _ALL_OPS.add(self)
 
     def __repr__(self):
         return f"<op {self.name}>"

@@ -112,6 +112,21 @@ def test_a_trace_of_a_new_size_runs_in_c_and_what_comes_again_is_known(monkeypat
     assert len(short_traces.known) == known + 1
 
 
+@in_c
+def test_many_traces_that_come_again_are_all_known():
+    """What C notes of a trace has a bounded number of places: others that come between do not take them."""
+    def run(n):
+        return (ftorch.ones(n, 3) * 1.5).exp().mean().item()
+
+    for n in range(60, 72):
+        run(n)
+    short_traces.known.clear()
+    for _ in range(3):
+        for n in range(100, 300):
+            run(n)
+    assert len(short_traces.known) >= 200
+
+
 def test_plans_have_no_other_attributes_than_those_that_are_copied():
     given = {"inputs", "geometries", "geometry", "instance", "backwards", "spent", "runs", "pinned", "table", "key"}
     slots = {*plans.Plan.__slots__, *planning.OpPlan.__slots__}

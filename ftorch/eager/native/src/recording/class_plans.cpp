@@ -7,17 +7,17 @@ namespace recording {
 namespace {
 
 constexpr int MOST_SYMBOLS = 8;
-constexpr long EXACT_BELOW = 4, UNCHECKED = 1 << 16;  // as in size_classes.py and class_plans.py
-constexpr int PLANS_AT_ONCE = 64, MOST_PLANS = 576;   // kept here: of all ops, and of one, before Python is asked
+constexpr int MOST_PLANS = 576;  // of one op that are kept here before Python is asked
 
 struct {
   PyTypeObject *model, *size, *geometry, *dtype;
   PyObject *symbols, *interned, *sweep_at;                       // of size_classes.py; of geometry.py
   PyObject *make_geometry, *result_geometries, *remember, *append;  // functions in Python; of the queue of plans
+  long exact_below, unchecked, at_once;                              // of size_classes.py, class_plans.py, plan.py
 } classes;
 
 PyObject *name_instance, *name_slots, *name_known, *name_result_dtypes, *name_kernel, *name_backend_kernels, *letter_t;
-int since_counted = 0;
+long since_counted = 0;
 
 // A new tuple in which nothing can refer to itself is not for the collector of cycles, whose time grows with what it knows.
 PyObject* leaf(PyObject* tuple) {
@@ -36,7 +36,7 @@ struct Sizes {
     int overflow;
     const long n = PyLong_AsLongAndOverflow(number, &overflow);
     if (overflow) return nullptr;
-    if (n < EXACT_BELOW) return Py_NewRef(number);
+    if (n < classes.exact_below) return Py_NewRef(number);
     int i = 0;
     while (i < count && values[i] != n) i++;
     if (i == MOST_SYMBOLS) return nullptr;
@@ -212,7 +212,7 @@ PyObject* contiguous_geometry(PyObject* shape, PyObject* dtype) {
   long numel = 1;
   for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(shape); d++) {
     const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
-    if (size < 1 || size > UNCHECKED || (numel *= size) > UNCHECKED) return nullptr;
+    if (size < 1 || size > classes.unchecked || (numel *= size) > classes.unchecked) return nullptr;
   }
   Held key(leaf(PyTuple_Pack(4, shape, Py_None, dtype, known.cpu)));
   if (!key) return nullptr;
@@ -418,7 +418,7 @@ PyObject* gradient_class(PyObject* plan, PyObject* mask) {
 
 // Keeps a plan, see `remember` of plan.py, which is called for some of them.
 bool remember(PyObject* plans, PyObject* key, PyObject* plan) {
-  if (++since_counted >= PLANS_AT_ONCE || PyDict_GET_SIZE(plans) >= MOST_PLANS) {
+  if (++since_counted >= classes.at_once || PyDict_GET_SIZE(plans) >= MOST_PLANS) {
     since_counted = 0;
     Held done(PyObject_CallFunctionObjArgs(classes.remember, plans, key, plan, nullptr));
     return static_cast<bool>(done);
@@ -493,10 +493,10 @@ PyObject* configure_class_plans(PyObject*, PyObject* arguments) {
   PyObject *types[4], **functions[] = {&classes.symbols, &classes.interned, &classes.sweep_at, &classes.make_geometry,
                                        &classes.result_geometries, &classes.remember, &classes.append};
   classes.model = nullptr;
-  if (!PyArg_ParseTuple(arguments, "(O!O!O!O!)O!O!O!OOOO", &PyType_Type, &types[0], &PyType_Type, &types[1], &PyType_Type, &types[2],
-                        &PyType_Type, &types[3],
-                        &PyTuple_Type, functions[0], &PyDict_Type, functions[1], &PyList_Type, functions[2], functions[3], functions[4],
-                        functions[5], functions[6])) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "(O!O!O!O!)O!O!O!OOOO(lll)", &PyType_Type, &types[0], &PyType_Type, &types[1], &PyType_Type, &types[2],
+                        &PyType_Type, &types[3], &PyTuple_Type, functions[0], &PyDict_Type, functions[1], &PyList_Type, functions[2],
+                        functions[3], functions[4], functions[5], functions[6], &classes.exact_below, &classes.unchecked,
+                        &classes.at_once)) return nullptr;
   if (PyTuple_GET_SIZE(classes.symbols) != MOST_SYMBOLS) {
     PyErr_SetString(PyExc_ValueError, "another number of symbols");
     return nullptr;

@@ -17,7 +17,8 @@ constexpr long TRIALS = 12;  // runs whose time Python looks at
 constexpr long MOST_ELEMENTS = 1 << 23;  // of the live values of a trace that comes first: more may be worth a program at once
 
 PyObject *name_acquire, *name_release, *name_resume, *name_enabled, *opaque;
-Py_hash_t once[4096];  // hashes of traces, each at a place that others may take: see `Mark`
+constexpr int WAYS = 4;
+Py_hash_t marks[4096][WAYS];  // of traces, those that came last first: see `Mark`
 
 // What is live in a trace: how many values, or -1 if there are more than MOST_LIVE. Nothing is allocated.
 Py_ssize_t find_live(PyObject* trace, PyObject* owners, PyObject** storages) {
@@ -113,9 +114,11 @@ PyObject* part_of_key(PyObject* plan) {
   return count ? PyTuple_Pack(3, opaque, count.object, at(plan, PLAN_SCALARS)) : nullptr;
 }
 
-// The place of a trace in `once`, and the hash that is there if it came once; its complement is there if Python runs it.
+// What is known of a trace by its hash, which stands in `marks` if it came once and ran here, and as its complement if
+// Python is to run it.
 struct Mark {
-  Py_hash_t hash, *place;
+  Py_hash_t hash, before;  // the last: what stood there, 0 if nothing did
+
   Mark(PyObject* code, PyObject* const* storages, Py_ssize_t live) {
     Py_uhash_t mixed = 0;
     const auto add = [&mixed](PyObject* item) {
@@ -125,7 +128,21 @@ struct Mark {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(code); i++) add(PyList_GET_ITEM(code, i));
     for (Py_ssize_t i = 0; i < live; i++) add(at(storages[i], STORAGE_SLOT));
     hash = static_cast<Py_hash_t>(mixed);
-    place = once + (mixed ^ mixed >> 32) % (sizeof once / sizeof *once);
+    int place = 0;
+    while (place < WAYS - 1 && row()[place] != hash && row()[place] != ~hash) place++;
+    before = row()[place] == hash || row()[place] == ~hash ? row()[place] : 0;
+    std::memmove(row() + 1, row(), place * sizeof(Py_hash_t));
+    row()[0] = ~hash;  // until it is known that it runs here
+  }
+
+  bool is_for_python() const { return before == ~hash; }
+  bool came() const { return before == hash; }
+  void note() { row()[0] = hash; }
+
+ private:
+  Py_hash_t* row() const {
+    const Py_uhash_t mixed = static_cast<Py_uhash_t>(hash);
+    return marks[(mixed ^ mixed >> 32) % (sizeof marks / sizeof *marks)];
   }
 };
 
@@ -133,10 +150,8 @@ struct Mark {
 // are to be given to it and the kinds of its numbers; null where Python has to run it.
 PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssize_t live, Held& plans, Held& found, PyObject*& kinds) {
   const Py_ssize_t steps = PyList_GET_SIZE(code);
-  const Mark mark(code, storages, live);
-  if (*mark.place == ~mark.hash) return nullptr;
-  const bool came = *mark.place == mark.hash;
-  *mark.place = ~mark.hash;  // until it is known that it runs here
+  Mark mark(code, storages, live);
+  if (mark.is_for_python()) return nullptr;
   long elements = 0;
   for (Py_ssize_t i = 0; i < live; i++) elements += PyLong_AsLong(at(at(storages[i], STORAGE_ROOT), GEOMETRY_NUMEL));
   if (!PyDict_Size(known.trace_programs) || elements > MOST_ELEMENTS ||
@@ -164,13 +179,27 @@ PyObject* find_class_function(PyObject* code, PyObject* const* storages, Py_ssiz
   if (!found || Py_TYPE(found.object) != known.trace_program) return nullptr;
   kinds = at(found.object, TRACE_PROGRAM_KINDS);
   if (PyUnicode_FindChar(kinds, 'c', 0, PyUnicode_GET_LENGTH(kinds), 1) != -1) return nullptr;
-  if (came) {  // what comes again may be worth a program of its own
+  if (mark.came()) {  // what comes again may be worth a program of its own
     Held done(PyObject_CallFunctionObjArgs(known.note_trace, code, slots.object, nullptr));
     return nullptr;
   }
-  *mark.place = mark.hash;
+  mark.note();
   return at(found.object, TRACE_PROGRAM_FUNCTION);
 }
+
+// Storages that stay while keys are made: garbage that is collected meanwhile may compute, and let go of them.
+struct Kept {
+  PyObject* const* storages;
+  Py_ssize_t count;
+  Kept(PyObject* const* storages, Py_ssize_t count) : storages(storages), count(count) {
+    for (Py_ssize_t i = 0; i < count; i++) Py_INCREF(storages[i]);
+  }
+  ~Kept() {
+    for (Py_ssize_t i = 0; i < count; i++) Py_DECREF(storages[i]);
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+};
 
 struct Fresh {  // lists and dictionaries for a trace whose own become a run's
   static constexpr Slot slots[] = {TRACE_CODE, TRACE_OWNERS, TRACE_INPUTS, TRACE_INPUT_OF, TRACE_INTS, TRACE_FLOATS, TRACE_STEPS, TRACE_REPLACED};
@@ -198,6 +227,7 @@ int run_locked(PyObject* trace, Held& content) {
   Held code(Py_NewRef(at(trace, TRACE_CODE)));
   const Py_ssize_t live = find_live(trace, at(trace, TRACE_OWNERS), storages);
   if (live < 1) return 0;
+  const Kept kept(storages, live);
   PyObject* kinds = nullptr;
   Held known_trace, plans, of_class;
   PyObject* chosen = steps <= MOST_STEPS ? find_function(code.object, storages, live, known_trace, kinds) : nullptr;
