@@ -134,6 +134,36 @@ class Outer(nn.Module):
 """
 
 
+PARTS = """
+class Adds(nn.Module):
+    def __init__(self, n: int):
+        super().__init__()
+        self.n = n
+
+    def forward(self, x: torch.Tensor):
+        return x + self.n
+
+
+class Prepared(nn.Module):
+    def __init__(self, n: int):
+        super().__init__()
+        self.n = n
+
+    def __prepare_scriptable__(self):
+        return nn.Sequential(Adds(self.n * 10), Adds(self.n * 100))
+"""
+
+
+def test_modules_made_in_others_place_are_no_others():
+    """Modules that were replaced and freed leave their addresses to new ones (PyTorch takes one for the other)."""
+    file = "<prepared parts>"
+    linecache.cache[file] = len(PARTS), None, PARTS.splitlines(True), file
+    names = {"torch": ftorch, "nn": ftorch.nn, "__name__": "prepared"}
+    exec(compile(PARTS, file, "exec"), names)
+    scripted = ftorch.jit.script(ftorch.nn.Sequential(*(names["Prepared"](n) for n in range(1, 8))))
+    assert scripted(ftorch.zeros(1)).item() == 110 * sum(range(1, 8))
+
+
 def test_modules_say_what_is_scripted_in_their_place():
     found = []
     for library in LIBRARIES:

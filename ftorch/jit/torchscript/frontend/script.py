@@ -122,11 +122,15 @@ def _prepared(module, known):
     """What is compiled in a module's place: what its ``__prepare_scriptable__`` gives, with submodules that are such, too.
 
     As in PyTorch, the submodules of the module itself are replaced.
+
+    Args:
+        known: {id: (module, what it became)}; modules that were replaced live on there, so that none made later has their id.
     """
     if id(module) in known:
-        return known[id(module)]
+        return known[id(module)][1]
     hook = getattr(module, "__prepare_scriptable__", None)
-    known[id(module)] = made = module if hook is None else hook()
+    made = module if hook is None else hook()
+    known[id(module)] = module, made
     if not _isinstance(made, Module) or _isinstance(made, ScriptModule):
         return made
     for name, value in list(vars(made).items()):
