@@ -237,6 +237,8 @@ def item(self):
         handled, result = _op.hooks.python_method("_local_scalar_dense", self)
         if handled:
             return result
+        if (level := getattr(self, "_ftorch_level", None)) is not None:  # by the operator, not the method
+            return level.known(self, "item").item()
     if g.device is _device.META:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     _known(self)
