@@ -10,7 +10,6 @@ from typing import Any
 
 from .._ops import ops
 from ..eager.core.geometry import Size
-from ..eager.tensor import TensorBase
 from ..fx.experimental._trace_level import Traced
 from ..fx.experimental.symbolic_shapes import SymInt, is_symbolic
 from ..fx.node import Node
@@ -57,10 +56,18 @@ def around_tensors(index):
     first, rest = [], []
     for item in items:
         is_slice = isinstance(item, slice) and _is_basic(item)
-        is_mask = isinstance(item, TensorBase) and item.dtype.category == 0
-        first += [item if is_slice else ...] * (item.dim() if is_mask else 1)
+        first += [item if is_slice else ...] * _dims_taken(item)
         rest.append(slice(None) if is_slice else item)
     return (first, tuple(rest)) if any(item is not ... for item in first) else None
+
+
+def _dims_taken(item):
+    """How many dimensions an index is for: one, and a mask, also one of nested lists, for as many as it has."""
+    depth = 0
+    while isinstance(item, (list, tuple)) and item:
+        item, depth = item[0], depth + 1
+    is_mask = isinstance(item, bool) or getattr(getattr(item, "dtype", None), "name", "") in ("bool", "uint8")
+    return depth + getattr(item, "ndim", 0) if is_mask else 1
 
 
 def _is_basic(item):
@@ -111,7 +118,7 @@ def _clamped(size, start, stop):
         start = 0
     elif start > size:
         start = size
-    if stop is None or stop is _END:
+    if stop is None:
         return
     if stop < 0:
         stop = stop + size
