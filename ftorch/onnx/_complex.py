@@ -6,6 +6,7 @@ input or an output. The program's graph is run with such pairs and exported agai
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -23,8 +24,6 @@ from ..nn import Module, Parameter
 from ..nn.functional import pad
 from ..utils import _pytree as pytree
 from .errors import UnsupportedOperatorError
-
-_REALS = {"complex64": dtypes.float32, "complex128": dtypes.float64, "complex32": dtypes.float16}
 
 
 def has_complex(module) -> bool:
@@ -137,7 +136,17 @@ def _called(node, args, kwargs):
     rule = _RULES.get(name)
     if rule is None or any(isinstance(m, GraphModule) for m in values):
         raise UnsupportedOperatorError(node.target, node, " of complex numbers")
+    found = next(filter(_is_complex, made), None)
+    if found is not None and name not in _INDEXING:
+        args = map_aggregate(args, functools.partial(_promoted, dtype=found.dtype.to_real()))
     return rule(*args, **{k: v for k, v in kwargs.items() if k not in ("device", "layout", "pin_memory", "memory_format")})
+
+
+def _promoted(value, dtype):
+    """An operand in the dtype that PyTorch computes in, which the result tells."""
+    if isinstance(value, Pair):
+        return Pair(value.t.to(dtype))
+    return value.to(dtype) if isinstance(value, TensorBase) else value
 
 
 # --- pairs ------------------------------------------------------------------------------
@@ -167,8 +176,8 @@ def _parts(value, like):
         return value.real, value.imag
     if isinstance(value, TensorBase):
         return value.to(like.dtype), torch.zeros_like(value, dtype=like.dtype)
-    value = complex(value)
-    return (torch.tensor(part, dtype=like.dtype) for part in (value.real, value.imag))
+    parts = (value.real, value.imag) if isinstance(value, complex) else (value, 0)  # a symbol is no number for Python
+    return (torch.full((), part, dtype=like.dtype) for part in parts)
 
 
 def _both(function):
@@ -183,7 +192,9 @@ def _both(function):
 
 
 def _divided(a, b, c, d):
-    size = c * c + d * d
+    scale = torch.maximum(c.abs(), d.abs())  # squares of large and of small numbers are none
+    c, d = c / scale, d / scale
+    size = (c * c + d * d) * scale
     return (a * c + b * d) / size, (b * c - a * d) / size
 
 
@@ -213,8 +224,8 @@ def _product(name):
 
 def _copied(x, dtype=None, *_, **__):
     if isinstance(x, Pair) and (dtype is None or dtype.category < 3):
-        return x if dtype is None else x.real.to(dtype)
-    real = _REALS[str(dtype).rpartition(".")[2]]
+        return x if dtype is None else (x.t != 0).any(-1) if dtype is dtypes.bool else x.real.to(dtype)
+    real = dtype.to_real()
     return Pair(x.t.to(real)) if isinstance(x, Pair) else _pair(*_parts(x, torch.empty(0, dtype=real)))
 
 
@@ -264,9 +275,13 @@ def _summed(name):
     return rule
 
 
+def _permuted(x, dims):
+    return Pair(x.t.permute([*_dims(dims, x.dim()), x.dim()]))
+
+
 def _where(condition, a, b):
-    like = next(v for v in (a, b) if isinstance(v, Pair)).t
-    (c, d), (e, f) = _parts(a, like), _parts(b, like)
+    (c, d), (e, f) = _parts(a, condition), _parts(b, condition)
+    condition = condition.to(dtypes.bool)  # it was promoted as an operand is
     return _pair(torch.where(condition, c, e), torch.where(condition, d, f))
 
 
@@ -354,6 +369,7 @@ def _stft(
     return found if return_complex else found.t
 
 
+_INDEXING = frozenset({"index", "index_select"})  # their other tensors are no operands
 _KEPT = "clone contiguous detach alias lift_fresh_copy resolve_conj resolve_neg positive".split()
 _RULES = {
     "view_as_complex": Pair, "view_as_real": lambda x: x.t, "_conj_physical": lambda x: _RULES["_conj"](x),
@@ -369,9 +385,9 @@ _RULES = {
     "rsub": _both(lambda a, b, c, d, alpha=1: (c - alpha * a, d - alpha * b)),
     "mul": _both(lambda a, b, c, d: (a * c - b * d, a * d + b * c)), "div": _both(_divided),
     **{name: _product(name) for name in ("mm", "bmm", "matmul", "mv", "outer")},
-    "_to_copy": _copied, "where": _where,
+    "_to_copy": _copied, "where": _where, "permute": _permuted,
     **{name: lambda x, **_: x for name in _KEPT},
-    **{name: _along(name) for name in ("select", "slice", "unsqueeze", "squeeze", "permute", "flip", "index_select", "unbind",
+    **{name: _along(name) for name in ("select", "slice", "unsqueeze", "squeeze", "flip", "index_select", "unbind",
                                        "unflatten", "narrow")},
     **{name: _along(name, 2) for name in ("transpose",)},
     "flatten": lambda x, start=0, end=-1: Pair(x.t.flatten(start % x.dim(), end % x.dim())),

@@ -29,6 +29,14 @@ FUNCTIONS = {
     "sizes": "torch.cat([f.fft(x, 5).abs(), f.fft(x, 2).abs(), f.rfft(x, norm='forward').abs(), f.irfft(f.rfft(x), n=3),"
              " f.irfft(f.rfft(x, n=6, norm='ortho'), norm='ortho'), f.ifft(f.fft(x)).real], 1)",
     "casts": "(x.to(torch.complex64) * (1 + 2j)).to(torch.complex128).imag",
+    "dtypes": "torch.cat([f.fft(x.long()), x.long() * 0.5j, (x > 0) * 1.5j, f.fft(x) * (x.double() / 3), f.fft(x > 0),"
+              " f.fft(x).sum(1, True, dtype=torch.complex128)], 1)",
+    "whole numbers": "torch.cat([f.fft(x.long()).real, f.fft(x.long()).imag * (x.long() * 0.5j).imag], 1)",
+    "joined dtypes": "torch.cat([x.long(), f.fft(x)], 1) + torch.where(x > 0, 0.5j, 2.0).repeat(1, 2)",
+    "truth": "torch.cat([torch.complex(x * 0, x).to(torch.bool), f.fft(x).to(torch.bool)])",
+    "orders": "f.fft(x).unsqueeze(0).permute(-1, 0, 1)",
+    "large and small": "(f.fft(x) + 100) * 1e20 / ((f.fft(x) + 100) * 1e20) + 1e-30 / ((f.fft(x) + 30) * 1e-30)",
+    "a complex number and a value": "f.fft(x) * x.sum().item() + f.fft(x) / x.shape[0]",
     "a size's power": "x * (x.shape[0] ** -0.5 * 2) + 3 / x.shape[0] + (x.shape[0] + 1) // 2",
     "a number": "x * x.sum().item() + x.long().sum().item()",
 }
@@ -54,8 +62,9 @@ def test_complex_numbers(name):
     rows = ({0: ft.export.Dim.AUTO},)
     made = session(ft.onnx.export(model(ft, text), (ft.tensor(NUMBERS),), dynamic_shapes=rows, input_names=["x"]))
     for numbers in OTHERS:
-        expected = shown(model(pt, text)(pt.tensor(numbers)))
-        np.testing.assert_allclose(made.run(None, {"x": numbers})[0], expected, atol=2e-4, rtol=1e-4)
+        expected, (found,) = shown(model(pt, text)(pt.tensor(numbers))), made.run(None, {"x": numbers})
+        np.testing.assert_allclose(found, expected, atol=2e-4, rtol=1e-4)
+        assert found.dtype == expected.dtype
 
 
 @pytest.mark.parametrize("options", [{}, {"normalized": True}, {"onesided": False}, {"win_length": 3}, {"center": False}])
@@ -71,30 +80,34 @@ def test_stft(options):
 
 
 def test_complex_parameters_inputs_and_results():
-    class Net(ft.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = ft.nn.Linear(4, 4)
-            self.weight = ft.nn.Parameter(ft.complex(ft.ones(2, 2), ft.arange(4.0).reshape(2, 2)))
-            self.inner = ft.nn.Module()
-            self.inner.register_buffer("turns", ft.polar(ft.ones(8, 2), ft.arange(16.0).reshape(8, 2)))
+    def build(torch):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 4)
+                self.weight = torch.nn.Parameter(torch.complex(torch.ones(2, 2), torch.arange(4.0).reshape(2, 2)))
+                self.inner = torch.nn.Module()
+                self.inner.register_buffer("turns", torch.polar(torch.ones(8, 2), torch.arange(16.0).reshape(8, 2)))
 
-        def forward(self, x, z):
-            q = ft.view_as_complex(self.layer(x).reshape(*x.shape[:-1], -1, 2)) * self.inner.turns[: x.shape[1]]
-            return {"q": ft.view_as_real(q @ self.weight).flatten(2), "z": (z * 2j, None)}
+            def forward(self, x, z):
+                q = torch.view_as_complex(self.layer(x).reshape(*x.shape[:-1], -1, 2)) * self.inner.turns[: x.shape[1]]
+                return {"q": torch.view_as_real(q @ self.weight).flatten(2), "z": (z * 2j, None)}
 
-    net, auto = Net().eval(), ft.export.Dim.AUTO
+        return Net().eval()
+
+    net, theirs, auto = build(ft), build(pt), ft.export.Dim.AUTO
+    theirs.load_state_dict({k: pt.from_numpy(v.numpy().copy()) for k, v in net.state_dict().items()})
     x, z = ft.randn(2, 3, 4), ft.complex(ft.randn(3), ft.randn(3))
     made = session(ft.onnx.export(
         net, (x, z), dynamic_shapes=({0: auto, 1: auto}, {0: auto}), input_names=["x", "z"], output_names=["q", "w"]))
     assert [i.name for i in made.get_inputs()] == ["x", "z"] and [o.name for o in made.get_outputs()] == ["q", "w"]
     assert made.get_inputs()[1].shape[1:] == [2]
     for shape, count in (((2, 3, 4), 3), ((5, 7, 4), 9)):
-        x, z = ft.randn(*shape), ft.complex(ft.randn(count), ft.randn(count))
-        q, w = made.run(None, {"x": x.numpy(), "z": ft.view_as_real(z).numpy()})
-        expected = net(x, z)
+        x, z = pt.randn(*shape), pt.complex(pt.randn(count), pt.randn(count))
+        q, w = made.run(None, {"x": x.numpy(), "z": pt.view_as_real(z).numpy()})
+        expected = theirs(x, z)
         np.testing.assert_allclose(q, expected["q"].detach().numpy(), atol=1e-4)
-        np.testing.assert_allclose(w, ft.view_as_real(expected["z"][0]).numpy(), atol=1e-5)
+        np.testing.assert_allclose(w, pt.view_as_real(expected["z"][0]).numpy(), atol=1e-5)
 
 
 def test_operators_without_a_form_are_named():
