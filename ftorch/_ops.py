@@ -295,6 +295,11 @@ class OpOverloadPacket:
 REGISTERED: dict[str, OpOverloadPacket] = {}  # "ns::name" -> an op of `torch.library`
 
 
+def _functionality(key):
+    """What a dispatch key does, whatever the backend; the alias for all of a kind is none of them."""
+    return "AutogradFunctionality" if key.startswith("Autograd") and key != "Autograd" else key
+
+
 class HigherOrderOperator(OperatorBase):
     """An op of ``torch.ops.higher_order``: it calls graphs, which are among its arguments.
 
@@ -330,6 +335,8 @@ class HigherOrderOperator(OperatorBase):
 
         def register(kernel):
             self.py_kernels[getattr(k, "name", k)] = kernel
+            if hasattr(k, "name"):
+                self._skipped.discard(_functionality(k.name))
             return kernel
 
         return register
@@ -341,28 +348,42 @@ class HigherOrderOperator(OperatorBase):
         return self.py_impl(_keys.DispatchKey.Autograd)(fn)
 
     def fallthrough(self, dispatch_key) -> None:
-        """Lets calls pass over a key."""
-        self._skipped.add(dispatch_key.name)
+        """Lets calls pass over a key; over gradients, of whatever backend."""
+        self._skipped.add(_functionality(dispatch_key.name))
 
     def has_kernel_for_dispatch_key(self, k) -> bool:
         """Whether a kernel is registered for a key."""
         return getattr(k, "name", k) in self.py_kernels
 
     def _kernel(self, args, kwargs):
-        from .library._keys import excluded
+        from .autograd.grad_mode import is_inference_mode_enabled
+        from .library._keys import backend_of, excluded
 
         tensors = [v for v in overrides.flat_arguments(args, kwargs) if isinstance(v, TensorBase)]
         for t in tensors:
             if type(t) in self.py_kernels:
                 return self.py_kernels[type(t)]
-        backend = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}.get(tensors[0].device.type, "CPU") if tensors else "CPU"
-        for key in (f"Autograd{backend}", "Autograd", backend, "CompositeExplicitAutograd"):
-            if key in self.py_kernels and key not in excluded() and key not in self._skipped:
-                return self.py_kernels[key]
-        raise NotImplementedError(
-            f"could not find kernel for HigherOrderOperator {self._name} at dispatch key DispatchKey.Autograd{backend} "
-            f"(resolved from DispatchKey.Autograd{backend})"
-        )
+        backend = backend_of(tensors)
+        keys = (f"Autograd{backend}", backend) if tensors else ()
+        if "AutogradFunctionality" in self._skipped or is_inference_mode_enabled() or all(t.is_inference() for t in tensors):
+            keys = keys[1:]
+        key = next((k for k in keys if k not in excluded() | self._skipped), "Undefined")
+        for found in (key, *self._aliases(key, backend)):
+            if found in self.py_kernels:
+                return self.py_kernels[found]
+        if key.startswith("Autograd") or key == "Meta":  # whose kernel for all operators is none of this one's
+            raise NotImplementedError(
+                f"could not find kernel for HigherOrderOperator {self._name} at dispatch key DispatchKey.{key} "
+                f"(resolved from DispatchKey.{key})"
+            )
+        raise NotImplementedError(f"could not find kernel for {self._name} at dispatch key DispatchKey.{key}")
+
+    def _aliases(self, key, backend):
+        """The keys that stand for others, whose kernels are those of a key that has none of its own."""
+        if not key.startswith("Autograd"):
+            return "CompositeExplicitAutograd", "CompositeImplicitAutograd"
+        below = {backend, "CompositeExplicitAutograd"} & self.py_kernels.keys()
+        return ("Autograd",) if below else ("CompositeImplicitAutograd", "Autograd")
 
     def name(self):
         """The name."""

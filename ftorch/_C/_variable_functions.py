@@ -319,7 +319,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
     for name, value in (("inv_scale", inv_scale), ("found_inf", found_inf)):
         _one(name, value, _dtype.float32, "a float")
     for gradient in self:
-        if not gradient.dtype.is_floating_point:
+        if not gradient.dtype.is_floating_point or gradient.dtype.itemsize == 1:
             raise NotImplementedError(
                 f'"_amp_foreach_non_finite_check_and_unscale_cpu" not implemented for \'{gradient.dtype.scalar_name}\''
             )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..eager.autograd.unregistered import note_unregistered
 from ..eager.tensor import TensorBase, modes
 
-__all__ = ["with_history"]
+__all__ = ["tensors_in", "with_history"]
 
 
 def with_history(name, function, args, kwargs):
     """The results of a call; where an argument requires grad they do, too."""
     result = function(*args, **kwargs)
     if modes.grad:
-        tensors = list(_tensors((*args, *kwargs.values())))
+        tensors = list(tensors_in((*args, *kwargs.values())))
         for t in tensors:
             if t._ftorch_requires_grad:
                 note_unregistered(name, tensors, result)
@@ -20,9 +20,10 @@ def with_history(name, function, args, kwargs):
     return result
 
 
-def _tensors(values):
+def tensors_in(values):
+    """The tensors among arguments, and in lists of them."""
     for value in values:
         if isinstance(value, TensorBase):
             yield value
         elif type(value) in (list, tuple):
-            yield from _tensors(value)
+            yield from tensors_in(value)

@@ -15,37 +15,25 @@ import numpy as np
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.native import multiplies_bytes
-from ..eager.tensor_api.legacy_types import cpp_name
 from . import _quantizer as q
 from ._creation import choose_parameters, observed_range
+from ._refusals import (
+    check_convolved,
+    check_linear_input,
+    check_rows,
+    check_weight,
+    engine,
+    refuse_points,
+    require_onednn,
+)
 from ._tensor import QuantizedTensor, ScriptObject, build, integers
 
-_ENGINES = {"x86": "X86", "fbgemm": "FBGEMM", "qnnpack": "QNNPACK", "none": "NoQEngine"}
 _SPATIAL = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
 def exact_dtype(terms, largest=255 * 128):
     """The dtype in which sums of so many products of integers are exact."""
     return _dtype.float32 if terms * largest < 2**24 else _dtype.float64
-
-
-def engine() -> str:
-    """``torch.backends.quantized.engine``."""
-    from ..backends import quantized as backend
-
-    return backend.engine
-
-
-def _check_activation(x, name):
-    if not isinstance(x, QuantizedTensor):
-        raise NotImplementedError(
-            f"Could not run 'quantized::{name}' with arguments from the 'CPU' backend. Quantize the input "
-            "first (torch.quantize_per_tensor, or a QuantStub in the model)."
-        )
-    if x.dtype is not _dtype.quint8:
-        raise RuntimeError(
-            f"{name}: expected input tensor to have dtype quint8, but got {x.dtype.scalar_name}"
-        )
 
 
 # --- packed weights ------------------------------------------------------------------
@@ -132,12 +120,6 @@ def _as_kept(weight, transpose, groups, output_padding):
     return build(ints.transpose(0, 1) if transpose else ints, weight._quantizer)
 
 
-def _refuse_points(weight, name):
-    if engine() == "onednn" and isinstance(weight._quantizer, q.PerTensor) and weight._quantizer.zero_point:
-        raise RuntimeError(f"quantized::{name}: ONEDNN only supports symmetric quantization of weight, whose zero point must "
-                           f"be 0, but got {weight._quantizer.zero_point}")
-
-
 def _prepared(weight, axis):
     quantizer = weight._quantizer
     ints = integers(weight)
@@ -179,18 +161,28 @@ def linear_prepack(W, B=None):
     """The packed weights of a linear layer.
 
     Raises:
-        RuntimeError: unless the weight is a quantized matrix.
+        RuntimeError: unless the weight is a matrix, of qint8 for FBGEMM, and the bias has an element for each row.
     """
+    kernels = engine() if engine() in ("onednn", "qnnpack") else "fbgemm"
     if W.dim() != 2:
-        raise RuntimeError("The weight tensor for quantized::linear_prepack (fbgemm) should be 2-dimensional.")
-    if not isinstance(W, QuantizedTensor):
-        raise NotImplementedError("Could not run 'quantized::linear_prepack' with arguments from the 'CPU' backend: "
-                                  "quantize the weight first.")
+        raise RuntimeError(
+            "quantized::linear_prepack (qnnpack): Weight tensor rank should be == 2" if kernels == "qnnpack"
+            else f"The weight tensor for quantized::linear_prepack ({kernels}) should be 2-dimensional."
+        )
+    if kernels == "fbgemm":
+        check_weight(W)
+    refuse_points(W, "linear_prepack")
     if B is not None and (B.dim() != 1 or B.numel() != W.shape[0]):
+        if kernels == "qnnpack":
+            raise RuntimeError(
+                f"quantized::linear_prepack (qnnpack): Given weight of size {list(W.shape)}, expected bias to be 1-dimensional "
+                f"with {W.shape[0]} elements, but got bias of size {list(B.shape)} instead"
+            )
+        if kernels == "onednn":
+            raise RuntimeError(f"bias should have N elements: {W.shape[0]}, but got {B.shape[0]}")
         raise RuntimeError(
             f"bias should have N elements: {W.shape[0]}" if B.dim() == 1 else "bias should be a vector (1D Tensor)"
         )
-    _refuse_points(W, "linear_prepack")
     return LinearPackedParamsBase(W, B)
 
 
@@ -307,10 +299,14 @@ def conv_prepack(dims, transpose=False):
         output_padding = rest[0] if transpose else None
         dilation, groups = rest[-2:]
         if weight.dim() != dims + 2:
-            raise RuntimeError(f"Weights are expected to have {dims + 2} dimensions")
+            wanted = f"Weights are expected to have {max(dims, 2) + 2} dimensions"  # those over one are run over two
+            raise RuntimeError(f"quantized::conv_prepack (qnnpack): {wanted}, found shape {list(weight.shape)}"
+                               if engine() == "qnnpack" else wanted)
         if transpose and isinstance(weight._quantizer, q.PerChannel) and engine() != "qnnpack":
             raise RuntimeError("Per Channel Quantization is currently disabled for transposed conv")
-        _refuse_points(weight, "qconv_prepack")
+        if engine() == "fbgemm" or engine() == "x86" and not _is_onednns(weight, int(groups), output_padding or ()):
+            check_weight(weight)
+        refuse_points(weight, "qconv_prepack")
         return cls(weight, bias, stride, padding, dilation, groups, transpose, output_padding)
 
     return prepack
@@ -362,7 +358,7 @@ def _finish_qnnpack(total, both, multiplier, bias, zero_point, relu, axis):
     return q.clipped(torch.clamp(x, min=zero_point) if relu else x, _dtype.quint8)
 
 
-def _finish_onednn(total, factors, scale, bias, zero_point, relu, axis):
+def _finish_onednn(total, factors, scale, bias, zero_point, relu, axis, dtype=_dtype.quint8):
     """Integers of a sum of products: oneDNN multiplies with one scale after the other, and adds the bias as a number."""
     x = total.to(_dtype.float32)
     for factor in factors:
@@ -374,12 +370,7 @@ def _finish_onednn(total, factors, scale, bias, zero_point, relu, axis):
     if relu:
         x = torch.relu(x)
     x = torch.round(x * q.reciprocal(scale) + zero_point)
-    return q.clipped(x, _dtype.quint8)
-
-
-def _check_rows(x):
-    if x.dim() < 2:
-        raise RuntimeError("The dimension of input tensor should be larger than or equal to 2")
+    return q.clipped(x, dtype)
 
 
 def _linear_sums(X, packed):
@@ -396,15 +387,15 @@ def _linear_sums(X, packed):
 
 def linear(X, W_prepack, scale, zero_point, relu=False):
     """A linear layer: quantized input, packed weights, results in a quantizer."""
-    _check_activation(X, "linear")
+    check_linear_input(X)
     if engine() == "qnnpack" and X.dim() < 2:
         raise RuntimeError("quantized::linear(): Input tensor rank should be >= 2")
     if engine() != "onednn":
-        _check_rows(X)
+        check_rows(X)
     total = _linear_sums(X, W_prepack)
     both, multiplier = _multipliers(X._quantizer.scale, W_prepack._operand[1], scale)
     if engine() == "onednn":
-        ints = _finish_onednn(total, (both,), scale, W_prepack.bias, zero_point, relu, -1)
+        ints = _finish_onednn(total, (both,), scale, W_prepack.bias, zero_point, relu, -1, X.dtype)
     else:
         finish = _finish_qnnpack if engine() == "qnnpack" else _finish_fbgemm
         ints = finish(total, both, multiplier, W_prepack.bias, zero_point, relu, -1)
@@ -419,11 +410,12 @@ def _linear_numbers(X, W_prepack):
     return out * factor if W_prepack.bias is None else q.fused(out, factor, W_prepack.bias.detach())
 
 
-def dynamically_quantized(x, reduce_range=False):
+def dynamically_quantized(x, reduce_range=False, by_fbgemm=True):
     """A tensor as quint8 in the range that it has; seven bits with ``reduce_range``."""
     x = x.detach()
     if x.dtype is not _dtype.float32:
-        raise RuntimeError(f"expected scalar type Float but found {cpp_name(x.dtype)}")
+        raise RuntimeError(f"expected scalar type Float but found {x.dtype.scalar_name}" if by_fbgemm else
+                           f"Quantize only works on Float Tensor, got {x.dtype.scalar_name}")
     scale, zero_point = choose_parameters(*observed_range(x), 0, 127 if reduce_range else 255)
     quantizer = q.PerTensor(scale, zero_point)
     return build(quantizer.quantized(x, _dtype.quint8), quantizer)
@@ -433,7 +425,7 @@ def linear_dynamic(X, W_prepack, reduce_range=False, relu=False):
     """A linear layer that quantizes its input by the input's own range; float32 results."""
     if isinstance(W_prepack, LinearPackedParamsFp16):
         return linear_dynamic_fp16(X, W_prepack, relu)
-    _check_rows(X)
+    check_rows(X)
     reduce_range = reduce_range and engine() != "qnnpack"
     if W_prepack._bytes is not None and not isinstance(X, QuantizedTensor):
         out = torch._linear_dynamic_int8(X.detach() if X.requires_grad else X, *W_prepack._dynamic, reduce_range)
@@ -457,27 +449,22 @@ def linear_dynamic_fp16_unpacked_weight(X, weight, bias=None):
     return linear_dynamic_fp16(X, linear_prepack_fp16(weight, bias))
 
 
-def _only_onednn(name):
-    if engine() != "onednn":
-        raise RuntimeError(f"Didn't find engine for operation quantized::{name} {_ENGINES.get(engine(), engine())}")
-
-
 def linear_leaky_relu(X, W_prepack, scale, zero_point, negative_slope):
     """A linear layer and `leaky_relu`."""
-    _check_activation(X, "linear_leaky_relu")
-    _only_onednn("linear_leaky_relu")
+    require_onednn("linear_leaky_relu ")
+    check_linear_input(X)
     x = torch.nn.functional.leaky_relu(_linear_numbers(X, W_prepack), negative_slope)
     quantizer = q.PerTensor(scale, zero_point)
-    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)
+    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), X.dtype), quantizer)
 
 
 def linear_tanh(X, W_prepack, scale, zero_point):
     """A linear layer and `tanh`."""
-    _check_activation(X, "linear_tanh")
-    _only_onednn("linear_tanh")
+    require_onednn("linear_tanh ")
+    check_linear_input(X)
     x = torch.tanh(_linear_numbers(X, W_prepack))
     quantizer = q.PerTensor(scale, zero_point)
-    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), _dtype.quint8), quantizer)
+    return build(q.clipped(torch.round(x * q.reciprocal(scale) + zero_point), X.dtype), quantizer)
 
 
 def linear_of_quantized_input(X, scale, zero_point, W_prepack, relu=False):
@@ -534,13 +521,15 @@ def _convolved_sizes(qx, packed, dims):
 
 def conv(dims, relu=False, accumulates=False):
     """The convolution over ``dims`` dimensions: with `relu`, with a tensor that is added."""
-    name = _SPATIAL[dims]
+    name = f"{_SPATIAL[dims]}{'_add' if accumulates else ''}{'_relu' if relu else ''}"
 
     def run(qx, *args, **kwargs):
         accumulated = args[0] if accumulates else None
         packed, *rest = args[1:] if accumulates else args
         scale, zero_point = rest[-2:] if len(rest) >= 2 else (kwargs["output_scale"], kwargs["output_zero_point"])
-        _check_activation(qx, name)
+        if accumulates:
+            require_onednn("conv2d_add.")
+        check_convolved(qx, packed, f"conv_transpose{dims}d" if packed.transpose() else name)
         if qx.dim() != dims + 2:
             raise RuntimeError(f"{name}: expected {dims + 2}-dimensional input, got {qx.dim()}")
         packed = packed.over(dims)
@@ -585,7 +574,7 @@ def conv_dynamic(dims):
     convolve = conv(dims)
 
     def run(qx, packed_weight, reduce_range=False):
-        x = dynamically_quantized(qx, reduce_range)
+        x = dynamically_quantized(qx, reduce_range, engine() != "qnnpack" and not packed_weight.is_onednns())
         quantizer = x._quantizer
         out = convolve(x, packed_weight, quantizer.scale, quantizer.zero_point)
         return quantizer.real(out._ints)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from .. import _ops
+from ..eager.core.errors import could_not_run
+from ..eager.tensor import TensorBase
 from . import _activations as act
 from . import _arithmetic as math
 from . import _embedding as emb
 from . import _layers as layers
 from . import _movement, _normalization, _recurrent
-from ._history import with_history
+from ._history import tensors_in, with_history
+from ._tensor import QuantizedTensor
+
+# Operators that compute on ordinary numbers, by what PyTorch's names have in common.
+_OF_NUMBERS = re.compile("dynamic|fp16|byte|[24]bit|_q_dq_")
 
 
 class QuantizedOverload:
@@ -62,6 +69,7 @@ class QuantizedOperator(_ops.OpOverloadPacket):
         self._function, self._arguments = function, arguments
         self._overloads = {o: QuantizedOverload(self, o) for o in overloads}  # type: ignore[misc]
         self.__module__ = f"torch.ops.{namespace}"
+        self._backend = "CPU" if _OF_NUMBERS.search(name) else "QuantizedCPU"
 
     def __call__(self, /, *args, **kwargs):
         handled, result = _ops.overridden(self, args, kwargs)
@@ -73,7 +81,23 @@ class QuantizedOperator(_ops.OpOverloadPacket):
         """The call itself, whatever classes the operands are of."""
         if kwargs:
             args, kwargs = self._positional(args, kwargs)
+        self._check_backend(args)
         return with_history(self._qualified_op_name, self._function, args, kwargs)
+
+    def _check_backend(self, args):
+        """Raises PyTorch's error for ordinary numbers where quantized ones are needed, and the other way round."""
+        tensors = list(tensors_in(args))
+        given = "QuantizedCPU" if any(isinstance(t, QuantizedTensor) for t in tensors) else "CPU"
+        if tensors and given != self._backend:
+            hint = "Quantize it first (torch.quantize_per_tensor, or a QuantStub in the model)." if given == "CPU" else ""
+            raise could_not_run(self._overloads[self._overload_of(args)].name(), given, hint)
+
+    def _overload_of(self, args):
+        numbers = len(args) == 2 and [not isinstance(a, TensorBase) for a in args]
+        wanted = "new" if len(args) <= 4 else ""
+        if numbers:
+            wanted = "Scalar2" if numbers[0] else "Scalar" if numbers[1] else "Tensor"
+        return wanted if wanted in self._overloads else "default"
 
     def _positional(self, args, kwargs):
         """Arguments that were given by the schema's names, by position as far as they go."""

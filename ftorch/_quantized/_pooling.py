@@ -6,7 +6,7 @@ from ..eager.bindings.publishing import function
 from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from . import _quantizer as q
-from ._tensor import build, integers, not_run, per_tensor, quantized_op
+from ._tensor import QuantizedTensor, build, integers, not_run, per_tensor, quantized_op
 
 
 def _on_levels(input, computed):
@@ -62,16 +62,21 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
     Raises:
         NotImplementedError: for volumes, and other dtypes.
-        RuntimeError: in another mode.
+        RuntimeError: in another mode, or for a quantized grid.
+        ValueError: in a mode that there is not.
     """
-    if input.dim() == 5:
+    if input.dim() != 4:
         raise not_run("grid_sampler_3d")
+    of_shapes = [torch.empty(t.shape, device="meta") for t in (input, grid)]
+    torch.nn.functional.grid_sample(*of_shapes, mode, padding_mode, align_corners)  # which looks at all that it is given
+    if isinstance(grid, QuantizedTensor):
+        raise RuntimeError(f"expected scalar type Float but found {grid.dtype.scalar_name}")
     if input.dtype is not _dtype.quint8:
         kind = {"qint8": "QInt8", "qint32": "QInt32"}.get(str(input.dtype).partition(".")[2], str(input.dtype))
         raise NotImplementedError(f'"grid_sampler_2d_cpu_kernel_impl" not implemented for \'{kind}\'')
     if mode != "bilinear":
         raise RuntimeError("_grid_sampler_2d_cpu_quantized(): only bilinear interpolation supported")
-    found = torch.nn.functional.grid_sample(input.dequantize(), grid, mode, padding_mode, align_corners)
+    found = torch.nn.functional.grid_sample(input.dequantize(), grid, mode, padding_mode, bool(align_corners))
     return build(input._quantizer.quantized(found, input.dtype), input._quantizer)
 
 

@@ -14,7 +14,7 @@ from ..eager.core import dtype as _dtype
 from . import _layers as layers
 from . import _quantizer as q
 from ._operators import operator
-from ._tensor import QuantizedTensor, build, integers
+from ._tensor import build, integers
 
 
 class LinearPackedParamsBase(layers.LinearPackedParamsBase):
@@ -46,9 +46,6 @@ def prepack(W, B, out_features_block_size, in_features_block_size):
         RuntimeError: unless the weight is a qint8 matrix, for FBGEMM without zero points and in blocks of 1 x 4.
     """
     engine = _engine("qlinear_prepack", "fbgemm", "qnnpack")
-    if not isinstance(W, QuantizedTensor):
-        raise NotImplementedError("Could not run 'sparse::qlinear_prepack' with arguments from the 'CPU' backend: "
-                                  "quantize the weight first.")
     if W.dim() != 2:
         raise RuntimeError(f"The weight tensor for ao::sparse::qlinear_prepack ({engine}) should be 2-dimensional.")
     rows, columns = int(out_features_block_size), int(in_features_block_size)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ftorch
-from tests.oracle.programs import said
+from tests.oracle.programs import both, both_with_text, said
 
 torch = pytest.importorskip("torch")
 
@@ -146,6 +146,18 @@ def _unscaled(t, gradients, found=(0.0,)):
     found = t.tensor(found)
     given = t._amp_foreach_non_finite_check_and_unscale_(gradients, found, t.tensor([0.5]))
     return gradients, found, given
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2", "int64", "bool", "complex64"])
+def test_gradients_of_dtypes_are_unscaled(dtype):
+    def program(t):
+        return _unscaled(t, [t.ones(2).to(getattr(t, dtype))])
+
+    if dtype in ("float16", "bfloat16", "float64"):
+        both(program)
+    else:
+        assert "not implemented" in both_with_text(program)
 
 
 def _chosen(t, query, *args, shape=None, **options):

@@ -389,6 +389,42 @@ def test_operators_of_ones_own_that_take_functions():
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("registered", ["", "CPU", "Meta", "AutogradCPU", "Autograd", "CompositeExplicitAutograd",
+                                        "CompositeImplicitAutograd", "CompositeImplicitAutograd CPU"])
+def test_kernels_of_operators_that_take_functions(registered):
+    """Where a call looks for a kernel: of which key it is, and what is said if there is none."""
+    found = []
+    for library in (reference, ftorch):
+        ops, key = importlib.import_module(f"{library.__name__}._ops"), library._C.DispatchKey
+
+        class Asked(ops.HigherOrderOperator):
+            def __call__(self, *args):
+                return super().__call__(*args)
+
+        def given(call):
+            try:
+                return call()
+            except NotImplementedError as error:
+                return str(error)
+
+        def below(own, x, library=library):
+            with library.inference_mode():
+                return own(x)
+
+        own, passed = Asked("tests_asked"), Asked("tests_passed")
+        passed.fallthrough(key.AutogradCPU)
+        for name in registered.split():
+            for operator in (own, passed):
+                operator.py_impl(getattr(key, name))(lambda *args, name=name: name)
+        x = library.ones(1)
+        found.append([
+            *(given(lambda args=args, o=o: o(*args)) for args in ((x,), (3,), (), (library.ones(1, device="meta"),))
+              for o in (own, passed)),
+            *(given(lambda o=o: below(o, x)) for o in (own, passed)),
+        ])
+    assert found[0] == found[1]
+
+
 def test_scopes_of_traces():
     """fvcore names the modules by them, of whose calls it counts the operations."""
     found = []

@@ -98,13 +98,15 @@ def unmet(condition: str) -> str:
 
 
 def could_not_run(name: str, backend: str, hint: str = "") -> NotImplementedError:
-    """PyTorch's error for an operator of ATen's that a kind of tensors does not have.
+    """PyTorch's error for an operator that a kind of tensors does not have.
 
     Args:
+        name: of ATen's operator; of another with its namespace.
         hint: what to do instead.
     """
+    qualified = name if "::" in name else f"aten::{name}"
     return NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{backend}' backend. This could be because the operator "
+        f"Could not run '{qualified}' with arguments from the '{backend}' backend. This could be because the operator "
         "doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom "
         f"build).{hint and ' ' + hint}"
     )
