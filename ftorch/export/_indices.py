@@ -45,20 +45,30 @@ def items_of_static(static, shape):
     return items
 
 
-def around_tensors(index):
-    """(parts as of `items_of`, what is left) of an index with tensors, whose slices come first; None without slices.
+def around_tensors(index, rank):
+    """(parts as of `items_of`, what is left) of an index with tensors or truths, whose slices come first; None without slices.
 
-    The first has `...` for the dimensions of tensors and numbers, the second whole dimensions for slices.
+    The first has `...` for the dimensions of tensors and numbers, the second whole dimensions for slices and new dimensions.
+
+    Args:
+        rank: of the tensor.
     """
     items = list(index) if isinstance(index, tuple) else [index]
-    if any(item is None or item is ... or isinstance(item, bool) for item in items):
+    left = rank - sum(_dims_taken(item) for item in items if item is not None and item is not ...)
+    if left < 0 or sum(item is ... for item in items) > 1:  # an error, which the engine raises
         return None
     first, rest = [], []
     for item in items:
-        is_slice = isinstance(item, slice) and _is_basic(item)
-        first += [item if is_slice else ...] * _dims_taken(item)
-        rest.append(slice(None) if is_slice else item)
-    return (first, tuple(rest)) if any(item is not ... for item in first) else None
+        if item is ...:
+            first += [...] * left
+            rest += [slice(None)] * left
+        elif item is None or (isinstance(item, slice) and _is_basic(item)):
+            first.append(item)
+            rest.append(slice(None))
+        else:
+            first += [...] * _dims_taken(item)
+            rest.append(item)
+    return (first, tuple(rest)) if any(isinstance(item, slice) for item in first) else None
 
 
 def _dims_taken(item):
@@ -195,17 +205,23 @@ class Indexed(Traced):
     __slots__ = ()
 
     def __getitem__(self, index):
-        level: Any = self._ftorch_level
-        items = items_of(index, self.dim())
-        if items is None:
-            parts = around_tensors(index)
-            if parts is None:
-                return super().__getitem__(index)
-            whole = tuple(slice(None) if item is ... else item for item in parts[0])
-            x = level.indexed(self, parts[0], False, lambda: super(Indexed, self).__getitem__(whole))
-            return super(Indexed, x).__getitem__(parts[1])
-        is_alone = not isinstance(index, tuple)
-        return level.indexed(self, items, is_alone, lambda: super(Indexed, self).__getitem__(index))
+        return _by_views(self, index, Traced.__getitem__)
+
+    def __setitem__(self, index, value):
+        _by_views(self, index, Traced.__setitem__, value)
+
+
+def _by_views(x: Any, index, method, *value):
+    """Reads or writes what an index is of, where its views are told first."""
+    level, items = x._ftorch_level, items_of(index, x.dim())
+    if items is not None:
+        return level.indexed(x, items, not isinstance(index, tuple), lambda: method(x, index, *value))
+    parts = around_tensors(index, x.dim())
+    if parts is None:
+        return method(x, index, *value)
+    first, rest = parts
+    whole = tuple(slice(None) if item is ... else item for item in first)
+    return method(level.indexed(x, first, False, lambda: Traced.__getitem__(x, whole)), rest, *value)
 
 
 class Watched(Indexed):

@@ -62,10 +62,28 @@ def test_graphs_have_indices_as_they_were_written(text):
     agree(text, mine, theirs, [((*size, 5),) for size in CALLS])
 
 
+NEXT_TO_TENSORS = [
+    "x[:100, torch.tensor([0, 1])]", "x[torch.tensor([0, 1]), :3]", "x[x[:, 0, 0] > 0, :3]", "x[..., :15, [0, 1]]",
+    "x[None, :30, torch.tensor([0, 1])]", "x[:30, ..., [0, 1]]", "x[[0, 1], None, :15]", "x[True, :30]", "x[:30, True]",
+]
+WRITES = [
+    "y[:30] = 0", "y[:] = 1", "y[..., :15, :] = 2", "y[1:] = x[:-1]", "y[:, 1:15] = x[:, :1]", "y[-30:] += 1",
+    "y[:30, [0, 1]] = 3", "y[None, :30, torch.tensor([0, 1])] = 3", "y[x[:, 0, 0] > 0, :15] = 4", "y[x.shape[0] - 30 :] = 5",
+    "y[True, :30] = 6", "y[::2] = 7", "y[-1] = 8", "y[1, ..., 2:] = x[0, 0, 2:]",
+]
+
+
 def test_slices_next_to_tensors_mean_the_same_at_other_sizes():
-    for text in ("x[:100, torch.tensor([0, 1])]", "x[torch.tensor([0, 1]), :3]", "x[x[:, 0, 0] > 0, :3]"):
+    for text in NEXT_TO_TENSORS:
         mine, theirs = (exported(torch, text, [(6, 4, 5)], lambda torch: (every(torch),)) for torch in (ft, pt))
         assert outcomes(ft, mine, [((50, 20, 5),)]) == outcomes(pt, theirs, [((50, 20, 5),)])
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_writes_by_index_mean_the_same_at_other_sizes(text):
+    program = f"y = x.clone()\n    {text}\n    return y"
+    mine, theirs = (exported(torch, program, [(6, 4, 5)], lambda torch: (every(torch),)) for torch in (ft, pt))
+    agree(program, mine, theirs, [((*size, 5),) for size in CALLS])
 
 
 @pytest.mark.parametrize(
