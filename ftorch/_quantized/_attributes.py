@@ -11,6 +11,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as _dtype
 from ..eager.core import formats
 from ..eager.tensor import Tensor
+from ..eager.tensor_api.jax_interop import dlpack
 from ..eager.tensor_api.legacy_types import cpp_name
 from . import _creation
 from . import _quantizer as q
@@ -30,6 +31,9 @@ from ._tensor import (
 @quantized_op()
 def dequantize(input=None, *, tensors=None):
     return _creation.dequantize(input if tensors is None else tensors)
+
+
+quantized_op()(dlpack)  # which refuses
 
 
 @quantized_op()

@@ -7,6 +7,7 @@ from ..eager.core import formats
 from ..eager.core.dtype import int64
 from ..eager.core.geometry import Size, geometry
 from ..eager.tensor import Tensor, count_write
+from ..eager.tensor_api.jax_interop import dlpack
 from ..eager.tensor_api.legacy_types import check_place
 from ._convert import to_compressed, to_dense, to_sparse
 from ._tensor import (
@@ -106,6 +107,7 @@ def numpy(input, *, force=False):
     )
 
 
+sparse_op()(dlpack)  # which refuses
 sparse_op("__array__")(lambda input, dtype=None, copy=None: numpy(input))
 
 

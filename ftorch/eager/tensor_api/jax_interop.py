@@ -10,14 +10,15 @@ import ctypes
 import jax
 import numpy as np
 
-from ..call.op import is_in_graph, read
+from ..call.op import read
 from ..core import device as _device
 from ..core import dtype as _dtype
+from ..core import formats
 from ..core.geometry import CONJ, Size, geometry
 from ..memory.storage import Storage
 from ..runtime import capture_trace, value_checks
 from ..tensor import Tensor, TensorBase, from_array, wrap
-from .numpy_interop import from_numpy
+from .numpy_interop import from_numpy, is_numpys
 
 
 def from_jax(array, requires_grad=False, *, sharded=False) -> Tensor:
@@ -105,11 +106,10 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
 
 def _consume(ext_tensor):
     if isinstance(ext_tensor, TensorBase):
-        if ext_tensor.requires_grad:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        _check_exported(ext_tensor)
         given = ext_tensor.detach()
         g = given._ftorch_geometry
-        if (g.device is not _device.CPU or g.bits or g.dtype.name == "bfloat16" or capture_trace.capturing() is not None
+        if (g.device is not _device.CPU or g.bits or not is_numpys(g.dtype) or capture_trace.capturing() is not None
                 or given.__class__ is not Tensor or not given._ftorch_storage.has_memory()):
             return given
         return from_numpy(given.numpy())  # a storage of its own over the memory, which starts at the first element
@@ -138,19 +138,26 @@ def _writable(array):
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
+def _check_exported(tensor):
+    """Raises PyTorch's error for a tensor that DLPack has no words for."""
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor._ftorch_geometry.bits & CONJ:
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    if tensor.layout is not formats.strided:
+        raise BufferError("Can't export tensors with layout other than torch.strided")
+    if tensor.is_quantized:
+        raise BufferError("QUInt/QInt types are not supported by dlpack")
+
+
 def dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     """A DLPack capsule of the tensor."""
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1) and self._ftorch_geometry.device is _device.CPU:
         raise AssertionError("stream should be None on cpu.")
-    if is_in_graph(self):
-        raise BufferError(
-            "Can't export tensors that require gradient, use tensor.detach()"
-        )
+    _check_exported(self)
     if self._ftorch_geometry.device is _device.CPU and self._ftorch_geometry.dtype.name != "bfloat16":
-        if self._ftorch_geometry.bits & CONJ:
-            raise BufferError("Can't export tensors with the conjugate bit set")
         return self.numpy().__dlpack__()
     return jax_array(self).__dlpack__(stream=stream)
 

@@ -137,6 +137,11 @@ def _refuse_bits(g):
         )
 
 
+def is_numpys(dtype) -> bool:
+    """Whether NumPy has a dtype, with the same bytes."""
+    return not (dtype.numpy.kind == "V" or dtype.name == "bfloat16" or dtype.stored)
+
+
 def numpy(self, *, force=False):
     """The tensor as a NumPy array that shares its memory, if it is on the CPU.
 
@@ -161,7 +166,7 @@ def numpy(self, *, force=False):
             f"can't convert {g.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
             "tensor to host memory first."
         )
-    if g.dtype.numpy.kind == "V" or g.dtype.name == "bfloat16" or g.dtype.stored:
+    if not is_numpys(g.dtype):
         raise TypeError(f"Got unsupported ScalarType {g.dtype.scalar_name}")
     storage = self._ftorch_storage
     if storage.root.dtype.stored:

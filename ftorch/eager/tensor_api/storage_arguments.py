@@ -89,7 +89,10 @@ def check_size(nbytes: int) -> int:
 
     Raises:
         RuntimeError: it is negative.
+        ValueError: it is no number of 64 bits.
     """
+    if not -(1 << 63) <= nbytes < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     if nbytes < 0:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been "
                            f"called with negative number: {nbytes % (1 << 64)}")

@@ -17,6 +17,7 @@ from ..core import device as _device
 from ..core import dtype as _dtype
 from ..core.geometry import Size, geometry
 from ..core.user_warnings import warn_once
+from ..memory import host_memory
 from ..memory.storage import Storage
 from ..runtime.executor import copied_with
 from ..tensor import TensorBase, wrap_view
@@ -222,6 +223,7 @@ class UntypedStorage(BaseStorage):
             cell.root = meta_cell(nbytes, cell.root.dtype).root
             return self
         check_resizable(cell)
+        host_memory.check((nbytes,), np.dtype(np.uint8))
         old = read_bytes(cell)
         new = aligned_empty((nbytes,))
         new[...] = 0

@@ -78,6 +78,26 @@ def test_dlpack_copies(options):
     assert type(mine[1]) is type(theirs[1])
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [
+    lambda t: t.ones(2, requires_grad=True), lambda t: t.tensor([1 + 2j]).conj(), lambda t: t.ones(2).to_sparse(),
+    lambda t: t.quantize_per_tensor(t.ones(2), 0.1, 0, t.quint8)])
+def test_dlpack_refuses(make):
+    assert both_with_text(lambda t: t.from_dlpack(make(t))) == both_with_text(lambda t: make(t).__dlpack__())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "complex32", "bfloat16", "float16", "bool", "uint16"])
+def test_dlpack_shares_memory_of_any_dtype(dtype):
+    def program(t):
+        x = t.arange(4).to(getattr(t, dtype))
+        y = t.from_dlpack(x[1:])
+        y[0] = 1
+        return y.dtype, y.shape, y.float().tolist() if dtype != "complex32" else None, x.data_ptr() + x.itemsize == y.data_ptr()
+
+    both(program)
+
+
 def test_deepcopy_keeps_sharing():
     t = ft.arange(4.0)
     a, b = copy.deepcopy([t, t[1:]])

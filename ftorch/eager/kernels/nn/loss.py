@@ -147,6 +147,8 @@ def huber_loss(input, target, reduction, delta, weight):
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if is_integral(input) and is_floating(target):
         refuse_cast(target.dtype, input.dtype)
+    if is_complex(target) and not is_complex(input):
+        refuse_cast(jnp.promote_types(input.dtype, target.dtype), input.dtype)
     _check_regression("huber_cpu", input)
     precise = jnp.promote_types(up(input).dtype, up(target).dtype)
     difference = input.astype(precise) - target.astype(precise)
