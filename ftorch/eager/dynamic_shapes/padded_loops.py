@@ -38,7 +38,7 @@ def _call(p, pair, given):
 def _lstm(p, pair, given):
     """Of more sequences: those behind the true ones are some of their own. Of more times: the loop step by step."""
     given = [p.settled(v) for v in given]
-    gates, first = given[0], given[-2]
+    gates, first = given[0], given[2]
     if varies(gates.dims[0]):
         return _within(p, meaning(pair.one), meaning(pair.other), given)
     results = pair.bind(*[v.array for v in given])

@@ -118,8 +118,11 @@ class _Compiled:
 
 
 def meant(eqn) -> ClosedJaxpr | None:
-    """What a primitive of the package's without a rule means; None for any other."""
-    return None if eqn.primitive.name in RULES else jaxprs.meaning(eqn)
+    """What a primitive of the package's without a rule (for its dtype) means; None for any other."""
+    rule = RULES.get(eqn.primitive.name)
+    if rule is not None and (rule.dtypes is None or np.dtype(eqn.invars[0].aval.dtype) in rule.dtypes):
+        return None
+    return jaxprs.meaning(eqn)
 
 
 def form(atom) -> Form:

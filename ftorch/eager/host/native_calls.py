@@ -21,6 +21,7 @@ from ..native.passes import (
     packed,
     pooling,
     rewrite,
+    rnn,
     rowwise,
     scans_and_sorts,
     sparse,
@@ -229,7 +230,8 @@ def _by_kernel(kernel, *primitives, dtypes=(_FLOAT,), sizes=(), chained=False, l
 
 
 _MOST_CALLS = 16  # of one primitive and its parameters that are known for their sizes
-_ALONE = {"ftorch_linear_dynamic", "ftorch_convolve_pairs"}  # without kernels these are what they mean: NumPy has no rule
+# Without kernels, or of other dtypes, these are what they mean: NumPy has no rule.
+_ALONE = {"ftorch_linear_dynamic": (_FLOAT,), "ftorch_convolve_pairs": None, **dict.fromkeys(rnn.LOOPS, (_FLOAT,))}
 _SHAPED: set[str] = set()  # primitives whose rules are given the results' shapes behind everything else
 
 _by_kernel(rewrite._convolution, "conv_general_dilated", sizes=("padding",), chained=True)
@@ -249,6 +251,7 @@ _by_kernel(packed.weights8, "ftorch_multiply_weights8", dtypes=None)
 _by_kernel(packed.weights4, "ftorch_multiply_weights4")
 _by_kernel(packed.linear_dynamic, "ftorch_linear_dynamic")
 _by_kernel(narrow_products.convolution, "ftorch_convolve_pairs", dtypes=None)
+_by_kernel(rnn.loop, *rnn.LOOPS)
 _by_kernel(pooling.maximum, "ftorch_max_pool", sizes=("window",))
 _by_kernel(pooling.gradient, "ftorch_max_pool_gradient", sizes=("window",), chained=True)
 _ATTENTION = "ftorch_attention", "ftorch_attention_gradient", "ftorch_attention_mask_gradient"
@@ -309,11 +312,11 @@ def install():
     if not available:
         return
     for name, make in OVERRIDES.items():
-        rule = RULES.get(name) or (Rule(_missing, ()) if name in _ALONE else None)
+        rule = RULES.get(name) or (Rule(_missing, (), dtypes=_ALONE[name]) if name in _ALONE else None)
         if rule is None or isinstance(rule.make, _Override):
             continue
         sizes = (*rule.sizes, "out_shapes") if name in _SHAPED else rule.sizes
-        RULES[name] = Rule(_Override(name, make, rule, name in _SHAPED), sizes)
+        RULES[name] = Rule(_Override(name, make, rule, name in _SHAPED), sizes, dtypes=rule.dtypes)
 
 
 class _Override:

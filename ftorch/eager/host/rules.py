@@ -51,11 +51,14 @@ class Rule(NamedTuple):
         general: of a primitive that holds jaxprs, whose shapes are those of one call: the rule whose last size,
             ``bodies``, is a tuple of functions ``(*arrays) -> list or tuple of arrays`` in their places, in the
             order of `jaxprs_of`. So one ``run`` serves all sizes.
+        dtypes: of the first operand, of a primitive of the package's that has a rule only for these; of others it is
+            what it means.
     """
 
     make: Callable[..., Callable[..., Any]]
     sizes: tuple[str, ...]
     general: Rule | None = None
+    dtypes: tuple[np.dtype, ...] | None = None
 
 
 RULES: dict[str, Rule] = {}

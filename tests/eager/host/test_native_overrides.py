@@ -8,6 +8,7 @@ from jax import lax
 
 from ftorch.eager.host import RULES, evaluate, native_calls
 from ftorch.eager.host.interpret import form
+from ftorch.eager.kernels.nn import rnn
 from ftorch.eager.native import numpy_calls
 
 pytestmark = pytest.mark.skipif(not native_calls.available, reason="without a compiler")
@@ -70,6 +71,10 @@ CASES = {
     "top_k": (lambda x: lax.top_k(x, 5), floats(7, 90)),
     "product": (lambda x, y: jnp.einsum("bij,kjb->bik", x, y), floats(3, 6, 7), floats(9, 7, 3)),
     "sum": (lambda x: x.sum((0, 2)), floats(5, 6, 70)),
+    "lstm": (
+        lambda *given: rnn._LSTM.bind(*given, reverse=False),
+        *(floats(5, 3, 16), floats(3, 4), floats(3, 4), floats(16, 4), rng().random((5, 3, 1)) < 0.7),
+    ),
     "functions": (lambda x: jnp.tanh(x) * lax.logistic(x) + lax.erf(x) + jnp.sin(x), floats(300)),
 }
 
@@ -86,7 +91,7 @@ def test_kernels_give_xlas_results(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["conv", "one by one", "weight gradient", "gather along", "scatter-add", "top_k", "cumsum", "sort"]
+    "name", ["conv", "one by one", "weight gradient", "gather along", "scatter-add", "top_k", "cumsum", "sort", "lstm"]
 )
 def test_rules_of_numpy_are_not_called(name, monkeypatch):
     function, *arrays = CASES[name]
@@ -102,6 +107,15 @@ def test_other_dtypes_have_numpys_rules():
         x = floats(4, 5).astype(dtype)
         closed = jax.make_jaxpr(lambda x: lax.dot(x, x.T))(x)
         np.testing.assert_allclose(evaluate(closed, x)[0], x @ x.T, rtol=1e-2)
+
+
+def test_what_has_a_kernel_for_one_dtype_alone_is_what_it_means_for_others():
+    function, *arrays = CASES["lstm"]
+    arrays = [x.astype(np.float64) if x.dtype == np.float32 else x for x in arrays]
+    closed = jax.make_jaxpr(function)(*arrays)
+    for mine, theirs in zip(evaluate(closed, *arrays), function(*arrays), strict=True):
+        assert mine.dtype == theirs.dtype == np.float64
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
 def test_arrays_are_read_where_they_lie():

@@ -28,9 +28,9 @@ def operands(time, batch, hidden):
     )
 
 
-def gradient_operands(time, batch, hidden, reverse):
+def gradient_operands(time, batch, hidden, reverse, *exists):
     gates_x, h, c, weight = operands(time, batch, hidden)
-    gates, _, cells = loop(reverse)(gates_x, h, c, weight)
+    gates, _, cells = loop(reverse)(gates_x, h, c, weight, *exists)
     states = random(time, batch, hidden), random(time, batch, hidden)
     return gates, cells, c, *states, random(*gates.shape), h, random(*c.shape), weight
 
@@ -58,13 +58,30 @@ def test_the_loop_and_its_gradient_are_those_of_xla(sizes, reverse):
         (gradient(reverse), gradient_operands(*sizes, reverse)),
     ]
     for function, given in cases:
-        assert is_native(function, *given)
-        for mine, theirs in zip(jax.jit(rewritten(function))(*given), function(*given), strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
+        agrees(function, given)
+
+
+def agrees(function, given):
+    assert is_native(function, *given)
+    for mine, theirs in zip(jax.jit(rewritten(function))(*given), function(*given), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["packed", "any"])
+def test_sequences_that_have_ended_keep_their_states(sizes, reverse, is_sorted):
+    time, batch, _ = sizes
+    lengths = rng.integers(0, time + 1, batch)
+    exists = np.arange(time)[:, None] < np.sort(lengths)[::-1] if is_sorted else rng.random((time, batch)) < 0.6
+    exists = exists[..., None]
+    agrees(loop(reverse), (*operands(*sizes), exists))
+    agrees(gradient(reverse), (*gradient_operands(*sizes, reverse, exists), exists))
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_layers_train_as_in_pytorch(bidirectional):
+@pytest.mark.parametrize("lengths", [None, [7, 2, 5, 7, 1]])
+def test_layers_train_as_in_pytorch(bidirectional, lengths):
     theirs = torch.nn.LSTM(6, 20, 2, bidirectional=bidirectional)
     mine = ftorch.nn.LSTM(6, 20, 2, bidirectional=bidirectional)
     mine.load_state_dict({k: ftorch.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
@@ -72,7 +89,10 @@ def test_layers_train_as_in_pytorch(bidirectional):
     found = []
     for library, layer in ((ftorch, mine), (torch, theirs)):
         given = library.from_numpy(x.copy()).requires_grad_()
-        y, (h, c) = layer(given)
+        rnn = library.nn.utils.rnn
+        sequences = given if lengths is None else rnn.pack_padded_sequence(given, lengths, enforce_sorted=False)
+        y, (h, c) = layer(sequences)
+        y = y if lengths is None else rnn.pad_packed_sequence(y)[0]
         ((y * library.from_numpy(weight)).sum() + h.sin().sum() + c.cos().sum()).backward()
         found.append([y, h, c, given.grad, *(p.grad for p in layer.parameters())])
     for a, b in zip(*found, strict=True):
@@ -90,12 +110,16 @@ def test_extreme_gates_saturate_and_nan_stays():
             np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-30)
 
 
-@pytest.mark.parametrize("mapped", [[0, 1, 2], [1], [3]], ids=["sequences", "states", "weight"])
-def test_mapped_loops(mapped):
+@pytest.mark.parametrize("mapped", [[0, 1, 2], [1], [3], [1, 4]], ids=["sequences", "states", "weight", "lengths"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_mapped_loops(mapped, is_packed):
     """With one weight for all, what is mapped is more sequences of the same kernel."""
     given = operands(3, 4, 8)
-    batched = [np.stack([x, x / 2, x + 1], x.ndim - 2) if i in mapped else x for i, x in enumerate(given)]
-    check_mapped(loop(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(given)])
+    if is_packed:
+        given = (*given, rng.random((3, 4, 1)) < 0.6)
+    each = [[x, ~x, x] if x.dtype == bool else [x, x / 2, x + 1] for x in given]
+    batched = [np.stack(some, x.ndim - 2) if i in mapped else x for i, (x, some) in enumerate(zip(given, each))]
+    check_mapped(loop(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(given)], 3)
 
 
 @pytest.mark.parametrize("mapped", [[*range(8)], [3, 5], [8]], ids=["sequences", "gradients", "weight"])
@@ -106,12 +130,12 @@ def test_mapped_gradients_of_loops(mapped):
         gates, _, cells = loop(True)(random(3, 4, 32), random(4, 8), each[i][2], weight)
         each[i] = (gates, cells, *each[i][2:])
     batched = [np.stack([e[i] for e in each], each[0][i].ndim - 2) if i in mapped else each[0][i] for i in range(9)]
-    check_mapped(gradient(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(each[0])])
+    check_mapped(gradient(True), batched, [x.ndim - 2 if i in mapped else None for i, x in enumerate(each[0])], 8)
 
 
-def check_mapped(function, batched, axes):
+def check_mapped(function, batched, axes, weight):
     mapped = jax.vmap(function, tuple(axes))
-    assert is_native(mapped, *batched) == (axes[-1] is None)
+    assert is_native(mapped, *batched) == (axes[weight] is None)
     expected = [function(*(x if a is None else np.take(x, i, a) for x, a in zip(batched, axes, strict=True))) for i in range(3)]
     for found in (mapped(*batched), jax.jit(rewritten(mapped))(*batched)):
         for mine, theirs in zip(found, zip(*expected, strict=True), strict=True):

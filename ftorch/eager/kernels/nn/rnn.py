@@ -55,14 +55,14 @@ def _packing(batch_sizes, rows, batch):
     """How a packed batch is laid out.
 
     Returns:
-        for each (time, sequence) its row and whether it exists, and for each row its time and
-        sequence.
+        for each (time, sequence) its row, for each (time, sequence, 1) whether it exists, and for each row its time
+        and sequence.
     """
     ends = jnp.cumsum(batch_sizes)
     starts = ends - batch_sizes
     sequence = jnp.arange(batch)
     row = jnp.minimum(starts[:, None] + sequence, max(rows - 1, 0))
-    exists = sequence < batch_sizes[:, None]
+    exists = (sequence < batch_sizes[:, None])[..., None]
     index = jnp.arange(rows)
     time = jnp.searchsorted(ends, index, side="right")
     return row, exists, time, index - starts[time]
@@ -76,11 +76,13 @@ def _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse):
         gates_x, here = now
         gates_h = product(state[0], turned)
         gates_h = gates_h if b_hh is None else gates_h + up(b_hh)
+        if here is not None:
+            gates_h = jnp.where(here, gates_h, 0)  # the native loop multiplies only what exists
         new = cell(gates_x, gates_h, state)
         if w_hr is not None:
             new = (_project(new[0], w_hr, None), *new[1:])
         if here is not None:
-            new = tuple(jnp.where(here[:, None], n, s) for n, s in zip(new, state, strict=True))
+            new = tuple(jnp.where(here, n, s) for n, s in zip(new, state, strict=True))
         return new, (gates_h if mode == "gru" else gates_x + gates_h, *new)
 
     last, (gates, *states) = lax.scan(
@@ -97,10 +99,9 @@ def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh
     def step(d, now):
         gates_x, gates, before, d_gates, d_states, here = now
         d = [a + b for a, b in zip(d, d_states, strict=True)]
-        kept = None
+        kept = d
         if here is not None:
-            kept = [jnp.where(here[:, None], 0, x) for x in d]
-            d = [jnp.where(here[:, None], x, 0) for x in d]
+            d = [jnp.where(here, x, 0) for x in d]
         if mode == "gru":
             new, pull = jax.vjp(lambda g, s: cell(gates_x, g, s), gates, before)
             _, pull_x = jax.vjp(lambda g: cell(g, gates, before), gates_x)
@@ -114,8 +115,8 @@ def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh
         d_x = pull_x(tuple(d))[0] if mode == "gru" else None
         d_own = d_own + d_gates
         d_before = [d_before[0] + product(d_own, w_hh), *d_before[1:]]
-        if kept is not None:
-            d_before = [a + b for a, b in zip(d_before, kept, strict=True)]
+        if here is not None:
+            d_before = [jnp.where(here, a, b) for a, b in zip(d_before, kept, strict=True)]
         return d_before, (d_own, d_x, projected)
 
     d_state, (d_gates, d_x, projected) = lax.scan(
@@ -124,35 +125,38 @@ def _loop_gradient(mode, d_last, gates_x, gates, before, d_gates, d_states, w_hh
     return d_state, d_gates, d_x, projected
 
 
-def _lstm_loop(gates_x, h, c, w_hh, *, reverse):
-    return _loop("lstm", gates_x, (h, c), w_hh, None, None, None, reverse)[1:]
+def _lstm_loop(gates_x, h, c, w_hh, exists=None, *, reverse):
+    return _loop("lstm", gates_x, (h, c), w_hh, None, None, exists, reverse)[1:]
 
 
-def _lstm_loop_gradient(gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh, *, reverse):
+def _lstm_loop_gradient(gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh, exists=None, *, reverse):
     before = _before(cells, c, reverse)
     d_state, d_gates, _, _ = _loop_gradient(
         "lstm", [d_h, d_c], None, gates, (jnp.zeros_like(before), before), d_gates, [d_hidden, d_cells],
-        w_hh, None, None, reverse,
+        w_hh, None, exists, reverse,
     )
     return d_gates, *d_state
 
 
-def _of_sequences(which):
-    """A rule of `vmap` for a loop: with one weight for all, what is mapped is more sequences."""
+def _of_sequences(which, weight):
+    """A rule of `vmap` for a loop: with one weight (that operand) for all, what is mapped is more sequences."""
 
     def mapped(operands, axes, **how):
-        if axes[-1] is not None:
+        if axes[weight] is not None:
             function = functools.partial(which().meaning, **how)
             results = jax.vmap(function, in_axes=axes)(*operands)
             return results, [0] * len(results)
         size = next(x.shape[a] for x, a in zip(operands, axes, strict=True) if a is not None)
         flat = []
-        for x, axis in zip(operands[:-1], axes):
+        for i, (x, axis) in enumerate(zip(operands, axes, strict=True)):
+            if i == weight:
+                flat.append(x)
+                continue
             at = (x.ndim if axis is None else x.ndim - 1) - 2  # of the sequences
             shape = (*x.shape[:at], size, *x.shape[at:])
             x = jnp.broadcast_to(jnp.expand_dims(x, at), shape) if axis is None else jnp.moveaxis(x, axis, at)
             flat.append(x.reshape(*x.shape[:at], -1, x.shape[-1]))
-        results = which().bind(*flat, operands[-1], **how)
+        results = which().bind(*flat, **how)
         return [r.reshape(*r.shape[:-2], size, -1, r.shape[-1]) for r in results], [r.ndim - 2 for r in results]
 
     return mapped
@@ -162,18 +166,25 @@ def _like(*operands):
     return [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
 
 
-def _lstm_shapes(gates, h, c, w_hh):
+def _lstm_shapes(gates, h, c, w_hh, exists=None):
     state = jax.ShapeDtypeStruct((*gates.shape[:2], h.shape[-1]), gates.dtype)
     return [*_like(gates), state, state]
 
 
+def _lstm_gradient_shapes(gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh, exists=None):
+    return _like(gates, d_h, d_c)
+
+
 # Each gives of all times the gates, hidden states and cells; its gradient those of the gates and of the first states.
-_LSTM = primitive("lstm", _lstm_loop, _lstm_shapes, _of_sequences(lambda: _LSTM))
+# Of packed sequences the last operand says which exist, (time, sequence, 1).
+_LSTM = primitive("lstm", _lstm_loop, _lstm_shapes, _of_sequences(lambda: _LSTM, 3))
 _LSTM_GRADIENT = primitive(
-    "lstm_gradient", _lstm_loop_gradient,
-    lambda gates, cells, c, d_hidden, d_cells, d_gates, d_h, d_c, w_hh: _like(gates, d_h, d_c),
-    _of_sequences(lambda: _LSTM_GRADIENT),
+    "lstm_gradient", _lstm_loop_gradient, _lstm_gradient_shapes, _of_sequences(lambda: _LSTM_GRADIENT, 8)
 )
+
+
+def _if_any(exists):
+    return () if exists is None else (exists,)
 
 
 def _before(states, first, reverse):
@@ -194,9 +205,9 @@ def _layer(mode, input, state, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, revers
     if batch_sizes is not None:
         row, exists, time, sequence = _packing(batch_sizes, input.shape[0], state[0].shape[0])
         gates_x = gates_x[row]
-    if mode == "lstm" and exists is None and w_hr is None:
+    if mode == "lstm" and w_hr is None:
         biased = gates_x if b_hh is None else gates_x + up(b_hh)
-        gates, *states = _LSTM.bind(biased, *map(up, state), up(w_hh), reverse=reverse)
+        gates, *states = _LSTM.bind(biased, *map(up, state), up(w_hh), *_if_any(exists), reverse=reverse)
         last = [s[0 if reverse else -1] for s in states]
     else:
         last, gates, *states = _loop(mode, gates_x, state, w_hh, b_hh, w_hr, exists, reverse)
@@ -223,9 +234,9 @@ def _layer_gradient(mode, grad, result, input, state, w_ih, w_hh, w_hr, batch_si
     d_states[0] = d_states[0] + d_output
 
     d_x, projected = None, ()
-    if mode == "lstm" and exists is None and w_hr is None:
+    if mode == "lstm" and w_hr is None:
         d_gates, *d_state = _LSTM_GRADIENT.bind(
-            gates, states[1], up(state[1]), *d_states, d_gates, *d_last, w_hh, reverse=reverse
+            gates, states[1], up(state[1]), *d_states, d_gates, *d_last, w_hh, *_if_any(exists), reverse=reverse
         )
     else:
         d_state, d_gates, d_x, projected = _loop_gradient(

@@ -10,11 +10,24 @@
 namespace {
 
 using Floats = ffi::Buffer<ffi::F32>;
+using Truths = ffi::Buffer<ffi::PRED>;
 using Result = ffi::Result<Floats>;
 
 struct Steps {
   int64_t count, batch, hidden, reverse;
+  const bool* exists;  // which sequences of a packed batch are in which time, (count, batch); null: all
   int64_t at(int64_t n) const { return reverse ? count - 1 - n : n; }  // the n-th step's place
+
+  // Runs use(from, to, whether they exist) for parts of the sequences in `rows` at time t, one after the other.
+  template <typename Use>
+  void each_run(int64_t t, Range rows, const Use& use) const {
+    if (!exists) return use(rows.from, rows.to, true);
+    const bool* here = exists + t * batch;
+    for (int64_t from = rows.from, to; from < rows.to; from = to) {
+      for (to = from + 1; to < rows.to && here[to] == here[from];) to++;
+      use(from, to, here[from]);
+    }
+  }
 };
 
 #define KERNELS "kernels/rnn.inc"
@@ -27,9 +40,9 @@ const auto lstm_gradient = BEST(lstm_gradient);
 const int64_t width = BEST(WIDTH);
 }  // namespace best
 
-Steps steps_of(const Floats& cells, int64_t reverse) {
+Steps steps_of(const Floats& cells, const Truths& exists, int64_t reverse) {
   const auto sizes = cells.dimensions();
-  return {sizes[0], sizes[1], sizes[2], reverse};
+  return {sizes[0], sizes[1], sizes[2], reverse, exists.element_count() ? exists.typed_data() : nullptr};
 }
 
 // Runs use(rows) for parts of the batch: a sequence's steps need no other sequence, so that threads meet once.
@@ -41,9 +54,9 @@ void each_part(ffi::ThreadPool& pool, const Steps& s, const Use& use) {
   share(pool, tasks, [&](int64_t task) { use(part(task, tasks, s.batch, 1)); });
 }
 
-ffi::Error lstm(ffi::ThreadPool pool, Floats gates_x, Floats h0, Floats c0, Floats weight, Result gates,
-                Result hidden, Result cells, int64_t reverse) {
-  const Steps s = steps_of(*cells, reverse);
+ffi::Error lstm(ffi::ThreadPool pool, Floats gates_x, Floats h0, Floats c0, Floats weight, Truths exists,
+                Result gates, Result hidden, Result cells, int64_t reverse) {
+  const Steps s = steps_of(*cells, exists, reverse);
   Scratch packed(s.hidden * (4 * s.hidden + best::width));
   best::pack_panels(4 * s.hidden, s.hidden, weight.typed_data(), 1, s.hidden, packed.data);
   each_part(pool, s, [&](Range rows) {
@@ -57,9 +70,9 @@ ffi::Error lstm(ffi::ThreadPool pool, Floats gates_x, Floats h0, Floats c0, Floa
 const float* if_any(const Floats& x) { return x.element_count() ? x.typed_data() : nullptr; }
 
 ffi::Error lstm_gradient(ffi::ThreadPool pool, Floats gates, Floats cells, Floats c0, Floats d_hidden,
-                         Floats d_cells, Floats d_own, Floats d_h, Floats d_c, Floats weight, Result d_gates,
-                         Result d_h0, Result d_c0, int64_t reverse) {
-  const Steps s = steps_of(cells, reverse);
+                         Floats d_cells, Floats d_own, Floats d_h, Floats d_c, Floats weight, Truths exists,
+                         Result d_gates, Result d_h0, Result d_c0, int64_t reverse) {
+  const Steps s = steps_of(cells, exists, reverse);
   Scratch packed(4 * s.hidden * (s.hidden + best::width));
   best::pack_panels(s.hidden, 4 * s.hidden, weight.typed_data(), s.hidden, 1, packed.data);
   std::memcpy(d_h0->typed_data(), d_h.typed_data(), d_h.size_bytes());
@@ -78,6 +91,6 @@ ffi::Error lstm_gradient(ffi::ThreadPool pool, Floats gates, Floats cells, Float
 #define FOUR Arg<Floats>().Arg<Floats>().Arg<Floats>().Arg<Floats>()
 #define THREE Ret<Floats>().Ret<Floats>().Ret<Floats>().Attr<int64_t>("reverse")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, guarded(lstm), LOOP.FOUR.THREE);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm, guarded(lstm), LOOP.FOUR.Arg<Truths>().THREE);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ftorch_lstm_gradient, guarded(lstm_gradient),
-                              LOOP.FOUR.FOUR.Arg<Floats>().THREE);
+                              LOOP.FOUR.FOUR.Arg<Floats>().Arg<Truths>().THREE);
