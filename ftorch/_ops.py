@@ -7,12 +7,12 @@ tensor([4., 4.])
 
 from __future__ import annotations
 
-import enum
 import functools
 import importlib
 import types
 from typing import Any
 
+from ._dispatch.aten_schemas import Tag, tags_of
 from .eager.bindings.signatures import Bound
 from .eager.core import places
 from .eager.core.registry import STATIC, OpDef
@@ -20,30 +20,6 @@ from .eager.core.schema import in_place, qualified
 from .eager.dispatch import overrides
 from .eager.tensor import PLAIN, TensorBase, modes
 from .eager.tensor_api import index_masks
-
-
-class Tag(enum.Enum):
-    """Properties of an op that are told when it is registered."""
-
-    core = 0
-    cudagraph_unsafe = 1
-    data_dependent_output = 2
-    dynamic_output_shape = 3
-    flexible_layout = 4
-    generated = 5
-    inplace_view = 6
-    maybe_aliasing_or_mutating = 7
-    needs_contiguous_strides = 8
-    needs_exact_strides = 9
-    needs_fixed_stride_order = 10
-    nondeterministic_bitwise = 11
-    nondeterministic_seeded = 12
-    out_variant = 13
-    out = 14
-    pointwise = 15
-    pt2_compliant_tag = 16
-    reduction = 17
-    view_copy = 18
 
 
 def overridden(function, args, kwargs):
@@ -73,7 +49,6 @@ class OpOverload(OperatorBase):
     """
 
     namespace = "aten"
-    tags: list = []  # noqa: RUF012
 
     def __new__(cls, *_, **__):
         made = super().__new__(cls)
@@ -114,6 +89,10 @@ class OpOverload(OperatorBase):
         if self._is_masked and out is None and isinstance(result, tuple):
             return tuple(r if m else None for r, m in zip(result, values[-1]))
         return result
+
+    @functools.cached_property
+    def tags(self) -> list[Tag]:
+        return tags_of(self.namespace, self._packet.__name__, self._overloadname, self._schema)
 
     @property
     def overloadpacket(self):

@@ -19,6 +19,7 @@ from ..eager.autograd.derivative_kernels import Derived
 from ..eager.call import op as _op
 from ..eager.call.call_checks import MixedDevices
 from ..eager.core import api
+from ..eager.core.dtype import uint8
 from ..eager.core.formats import strided
 from ..eager.core.registry import STATIC
 from ..eager.dispatch.levels import wrapped_plan
@@ -407,7 +408,10 @@ def _div(x, y):
 
 
 def split_call(aten, name, self, size=None, dim=0):
-    """(overload, arguments) of ATen's op for ``split``, ``chunk`` or ``unbind``."""
+    """(overload, arguments) of ATen's op for ``split``, ``chunk`` or ``unbind``, or an unsafe form of theirs."""
+    if name.startswith("unsafe_"):
+        whole, args = split_call(aten, name.removeprefix("unsafe_"), self, size, dim)
+        return (aten.unsafe_split.Tensor if whole is aten.split.Tensor else aten.unsafe_split_with_sizes.default), args
     if name == "unbind":
         dim = dim if size is None else size
         return aten.unbind.int, (self,) if dim == 0 else (self, dim)
@@ -422,6 +426,7 @@ def split_call(aten, name, self, size=None, dim=0):
 def batch_norm(aten, input, running_mean, running_var, weight=None, bias=None, training=False,
                momentum=0.1, eps=1e-05):
     """The first result of ATen's op for ``batch_norm``."""
+    aten.empty.memory_format([0], dtype=uint8, layout=strided, device=input.device)  # what cuDNN would reserve
     op = aten.native_batch_norm.default
     return op(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 

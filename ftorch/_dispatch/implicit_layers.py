@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import _ops
+from ..autograd import no_grad
 from ..eager.core import api, dtype
 from ..eager.kernels.nn.activation import SELU
 from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
@@ -183,6 +184,26 @@ def _rms_norm(x, weight, shape, eps):
         return out if weight is None else out * weight
 
 
+@composes("cosine_similarity")
+def _cosine_similarity(x, y, dim, eps):
+    if not (x.is_floating_point() and x.dtype == y.dtype):
+        return None
+    if x.shape != y.shape:
+        shape = api.broadcast_shapes(x.shape, y.shape)
+        y, x = y.expand(shape), x.expand(shape)
+    with gradients.composing:
+        clamped = []
+        for t in (x, y):  # of the norms the values alone are clamped
+            norm = _ops.ops.aten.linalg_vector_norm.default(t, 2, [dim], True)
+            clamped.append(norm.clone())
+        least = api.scalar_tensor(eps, dtype=x.dtype, device=x.device)
+        with no_grad():
+            for norm in clamped:
+                norm.clamp_min_(least)
+        x, y = x / clamped[0], y / clamped[1]
+        return (x * y).sum([dim])
+
+
 @composes("pairwise_distance")
 def _pairwise_distance(x, y, p, eps, keepdim):
     dim = max(x.dim(), y.dim()) - 1
@@ -270,3 +291,49 @@ def _triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, size_
     far = _pairwise_distance(anchor, negative, float(p), eps, False)
     with gradients.composing:
         return _reduced((near + float(margin) - far).clamp_min(0), reduction)
+
+
+# --- steps of recurrent layers ------------------------------------------------------------
+
+
+def _gates(x, weight, bias):
+    return api.nn.functional.linear(x, weight, bias)
+
+
+def _parts(gates, count):
+    return api.unsafe_chunk(gates, count, 1)
+
+
+def _simple(activation):
+    def step(x, state, w_ih, w_hh, b_ih, b_hh):
+        with gradients.composing:
+            return getattr(_gates(state, w_hh, b_hh).add_(_gates(x, w_ih, b_ih)), activation)()
+
+    return step
+
+
+composes("rnn_tanh_cell")(_simple("tanh"))
+composes("rnn_relu_cell")(_simple("relu"))
+
+
+@composes("gru_cell")
+def _gru_cell(x, state, w_ih, w_hh, b_ih, b_hh):
+    with gradients.composing:
+        reset, update, new = _parts(_gates(x, w_ih, b_ih), 3)
+        old_reset, old_update, old = _parts(_gates(state, w_hh, b_hh), 3)
+        reset = old_reset.add_(reset).sigmoid_()
+        update = old_update.add_(update).sigmoid_()
+        new = new.add(old.mul_(reset)).tanh_()
+        return (state - new).mul_(update).add_(new)
+
+
+@composes("lstm_cell")
+def _lstm_cell(x, state, w_ih, w_hh, b_ih, b_hh):
+    if len(state) != 2:
+        return None  # which the op refuses
+    hidden, cell = state
+    with gradients.composing:
+        into, kept, new, out = _parts(_gates(hidden, w_hh, b_hh).add_(_gates(x, w_ih, b_ih)), 4)
+        into, kept, new, out = into.sigmoid_(), kept.sigmoid_(), new.tanh_(), out.sigmoid_()
+        cell = (kept * cell).add_(into * new)
+        return out * cell.tanh(), cell

@@ -494,7 +494,9 @@ LEAVES = _FACTORIES | _DRAWS | frozenset(
     "new_ones new_full multinomial equal allclose".split()
 )
 # Composites that are one op in PyTorch, whose users' modes see them so.
-_WHOLE = frozenset("split _method_split split_with_sizes chunk unbind batch_norm".split())
+_WHOLE = frozenset(
+    "split _method_split split_with_sizes chunk unbind unsafe_split unsafe_split_with_sizes unsafe_chunk batch_norm".split()
+)
 
 
 def _whole(name, args, kwargs):

@@ -10,7 +10,7 @@ from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
 from ..eager.runtime import capture_trace, executor
 from ..eager.tensor import DISPATCHING, Tensor, modes
-from . import _rules
+from . import _operations, _rules
 from ._math import TENSORS
 from .optimizer import Optimizer
 
@@ -206,10 +206,13 @@ class RuleOptimizer(Optimizer):
         if group.get("differentiable"):
             self._ftorch_update_recorded(gathered, values)
             return
+        if _operations.watched() and _operations.find(self._ftorch_rule) is not None:
+            self._ftorch_update_by_calls(gathered, values)
+            return
         if DISPATCHING:  # tensors whose elements only their class knows: it sees each operation
             alone = [entry for entry in gathered if _is_dispatching(entry)]
             if alone:
-                self._ftorch_update_recorded(alone, values)
+                self._ftorch_update_by_calls(alone, values)
                 gathered = [entry for entry in gathered if not _is_dispatching(entry)]
                 if not gathered:
                     return
@@ -264,6 +267,15 @@ class RuleOptimizer(Optimizer):
         cycles = "max_momentum" in group
         fixed = [i for i, name in enumerate(scalars) if name != "lr" and not cycles]
         fused_update(_rules.step, mutable, inputs, tuple(scalars.values()), static, current, fixed)
+
+    def _ftorch_update_by_calls(self, gathered, values):
+        """The step as calls that modes and the tensors' classes see."""
+        step = _operations.find(self._ftorch_rule)
+        if step is None:
+            self._ftorch_update_recorded(gathered, values)
+            return
+        for p, grad, state in gathered:
+            _operations.run(step, p, grad, state, _rules.hyperparameters(**values))
 
     def _ftorch_update_recorded(self, gathered, values):
         """The step as recorded operations, so that gradients flow through it."""

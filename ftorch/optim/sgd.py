@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..eager.core import api as torch
 from ..eager.runtime import capture_trace
 from ..eager.tensor import Tensor
-from . import _rules
+from . import _operations, _rules
 from ._functional import sgd as sgd
 from ._fused import RuleOptimizer, check, check_not_negative
 from .optimizer import Optimizer as Optimizer
@@ -77,6 +77,9 @@ class SGD(RuleOptimizer):
                 continue
             state = self.state[p]
             if state.get("momentum_buffer") is None:
+                if _operations.watched():
+                    started.append((p, grad, state))  # the calls make it
+                    continue
                 with capture_trace.outside_capture():  # a compiled step has it as an input
                     state["momentum_buffer"] = torch.zeros_like(p)
                 (fresh if values["dampening"] else started).append((p, grad, state))

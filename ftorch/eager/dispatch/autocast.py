@@ -13,6 +13,7 @@ from ..call import op as _op
 from ..core import dtype as _dtype
 from ..kernels.linalg.contraction import pair_steps
 from ..tensor import TensorBase, modes
+from .autocast_products import COMPOSED
 
 # The fast dtype: products of matrices, convolutions, recurrent layers.
 _LOWER = """
@@ -175,6 +176,10 @@ def _cast_call(op, operands, static):
         return False, None  # a level's own form of it, whose operands are cast already
     if op.name == "einsum" and len(operands[0]) > 2:
         result = _by_pairs(op, operands[0], static)
+        return result is not None, result
+    composed = COMPOSED.get(op.name)
+    if composed is not None and not state.in_script:
+        result = composed(operands, static)
         return result is not None, result
     dtype = _wanted_dtype(op.name, operands, static, device_type)
     if dtype is None:

@@ -6,6 +6,7 @@ then applied to it by ``index`` and ``index_put_``.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -422,6 +423,11 @@ def _basic_key(index):
     return tuple(parts)
 
 
+def _is_watched(x):
+    """Whether somebody sees ATen's calls on a tensor."""
+    return _op.hooks.sees is not None and _op.hooks.sees((x,))
+
+
 def _is_whole(x, view):
     shape = x._ftorch_geometry.shape
     return len(view) <= len(shape) and all(
@@ -439,8 +445,11 @@ def setitem(x, index, value):
 
             overrides.handle(setitem, asked, (x, index, value), {})
             return None
-    if special[0] and not isinstance(value, TensorBase) and any(level.sees_aten for level in modes.levels):
-        value = _value_tensor(value, x)  # ATen assigns tensors
+    if special[0] and _is_watched(x):
+        if not isinstance(value, TensorBase):
+            value = _value_tensor(value, x)  # ATen assigns tensors
+        if index is Ellipsis:
+            return _assign(x, value)
     written = _write_item(x, index, value) if on_look[0] is None else None
     if written is True:
         return None
@@ -458,7 +467,8 @@ def setitem(x, index, value):
         if key is not None:
             return _assign(getitem(x, index), value)
     view, advanced, last = _parse(x, index)
-    part = _basic(x, view, "" if advanced and _is_whole(x, view) else last)
+    whole = _is_whole(x, view)
+    part = x if whole and special[0] and _is_watched(x) else _basic(x, view, "" if advanced and whole else last)
     if not advanced:
         return _assign(part, value)
     check_masks(advanced, part)
@@ -510,11 +520,11 @@ def _value_tensor(value, x):
     return api.tensor(value, dtype=x.dtype, device=x.device)
 
 
-def _check_fits(value, part):
+def _check_fits(shape, dtype, part):
     """Raises PyTorch's errors for a value that cannot be expanded to what it is assigned to."""
-    have, want = tuple(value.shape), tuple(part.shape)
+    have, want = tuple(shape), tuple(part.shape)
     if len(have) > len(want):
-        kind = f"torch.{value.dtype.scalar_name}Tensor{{{list(have)}}}"
+        kind = f"torch.{dtype.scalar_name}Tensor{{{list(have)}}}"
         raise RuntimeError(
             f"expand({kind}, size={list(want)}): the number of sizes provided ({len(want)}) must be greater or "
             f"equal to the number of dimensions in the tensor ({len(have)})"
@@ -545,6 +555,14 @@ _NARROW = {float16, bfloat16, float8_e4m3fn, float8_e5m2}
 
 def _assign(part, value):
     if isinstance(value, TensorBase):
+        if special[0] and value.shape != part.shape and _is_watched(part):
+            if not value.ndim:
+                part.fill_(value)
+                return
+            own = list(itertools.dropwhile(lambda n: n == 1, value.shape))
+            value = value.view(own)
+            part.copy_(value if value.shape == part.shape else value.expand(part.shape))
+            return
         while value.ndim > part.ndim and value.shape[0] == 1:
             value = value.squeeze(0)
         if value._ftorch_storage is part._ftorch_storage:
@@ -553,10 +571,7 @@ def _assign(part, value):
                 return
             value = value.expand(part.shape)  # a tensor written to itself
         elif value.shape != part.shape:
-            _check_fits(value, part)
-            if special[0] and not value.ndim and any(level.sees_aten for level in modes.levels):
-                part.fill_(value)
-                return
+            _check_fits(value.shape, value.dtype, part)
         part.copy_(value)
     elif isinstance(value, (int, float, complex, np.integer, np.bool_)):
         if part.dtype in _NARROW and isinstance(value, float) and abs(value) > 448:  # a fill refuses what overflows
