@@ -27,6 +27,28 @@ def _bytes(value) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
+def _lacks(method):
+    """The error of a class of the user's own that lacks a method."""
+    if method.startswith("queue_"):
+        return NotImplementedError("queue support is not implemented.")
+    if method == "list_keys":
+        return NotImplementedError("listKeys support is not implemented.")
+    if method in ("set", "get", "compare_set"):
+        return RuntimeError("Not implemented.")
+    name = {"delete_key": "deleteKey", "num_keys": "getNumKeys"}.get(method, method)
+    return RuntimeError(f'Tried to call pure virtual function "::c10d::Store::{name}"')
+
+
+def _append(compare_set, key, value):
+    found, expected = compare_set(key, b"", value), value
+    while found != expected:
+        expected = found + value
+        now = compare_set(key, found, expected)
+        if now == expected:
+            return
+        found = now
+
+
 class Store:
     """What all stores share: values are bytes, reading waits until a key is there.
 
@@ -36,7 +58,7 @@ class Store:
     _timeout: timedelta = DEFAULT_TIMEOUT
 
     def _call(self, method, *arguments):
-        raise RuntimeError(f"a Store without {method}()")
+        raise _lacks(method)
 
     @property
     def timeout(self) -> timedelta:
@@ -73,7 +95,24 @@ class Store:
 
     def append(self, key: str, value) -> None:
         """Appends to a key's value, which begins empty."""
-        self._call("append", key, _bytes(value))
+        self._extended("append", key, _bytes(value))
+
+    def _extended(self, method, *arguments):
+        """A call that a class of the user's own may lack, by those that it has."""
+        if self._native:
+            return self._call(method, *arguments)
+        keys, *rest = arguments
+        if method == "append":  # not by `get`, which waits for a key
+            return _append(self.compare_set, keys, rest[0])
+        if method == "multi_set":
+            for key, value in zip(keys, rest[0]):
+                self.set(key, value)
+            return None
+        return [True, [self.get(key) for key in keys]]
+
+    @property
+    def _native(self):
+        return type(self)._call is not Store._call
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Waits until all keys are set.
@@ -107,14 +146,14 @@ class Store:
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         """The values of several keys, waited for."""
-        found, values = self._call("multi_get", list(keys), seconds(self.timeout))
+        found, values = self._extended("multi_get", list(keys), seconds(self.timeout))
         if not found:
             raise self._late(keys)
         return values
 
     def multi_set(self, keys: list[str], values) -> None:
         """Sets several keys."""
-        self._call("multi_set", list(keys), [_bytes(v) for v in values])
+        self._extended("multi_set", list(keys), [_bytes(v) for v in values])
 
     def queue_push(self, key: str, value) -> None:
         """Puts a value at the end of a queue."""
@@ -132,8 +171,8 @@ class Store:
         return self._call("queue_len", key)
 
     def has_extended_api(self) -> bool:
-        """Whether there are `append`, `multi_get` and `multi_set`."""
-        return True
+        """Whether the store itself has `append`, `multi_get` and `multi_set`, which other methods do otherwise."""
+        return False
 
     def clone(self) -> Store:
         """The same store for another thread (any thread may use one)."""
@@ -158,6 +197,10 @@ class HashStore(Store):
 
     def _call(self, method, *arguments):
         return self._table.call(method, list(arguments))
+
+    def has_extended_api(self) -> bool:
+        """True."""
+        return True
 
 
 class _Server:
@@ -271,6 +314,8 @@ class TCPStore(Store):
             listener.listen(512)
         try:
             server = _Server(self.host, self.port, listener)
+        except socket.gaierror:
+            raise self._late_connection() from None
         except OSError as error:
             raise _errors.DistNetworkError(
                 f"The server socket has failed to listen on any local network address. port: {self.port}, "
@@ -289,6 +334,12 @@ class TCPStore(Store):
                 )
             time.sleep(0.005)
 
+    def _late_connection(self, reason=""):
+        return _errors.DistNetworkError(
+            f"The client socket has timed out after {int(seconds(self.timeout) * 1000)}ms "
+            f"while trying to connect to ({self.host}, {self.port}).{reason}"
+        )
+
     def _connection(self) -> socket.socket:
         """The calling thread's own, so that one that waits is in nobody's way."""
         found = getattr(self._connections, "one", None)
@@ -302,11 +353,7 @@ class TCPStore(Store):
             except (ConnectionError, TimeoutError, socket.gaierror) as error:
                 refused = "token" in str(error)
                 if time.monotonic() > limit or refused:
-                    reason = f" {error}" if refused else ""
-                    raise _errors.DistNetworkError(
-                        f"The client socket has timed out after {int(seconds(self.timeout) * 1000)}ms "
-                        f"while trying to connect to ({self.host}, {self.port}).{reason}"
-                    ) from None
+                    raise self._late_connection(f" {error}" if refused else "") from None
                 time.sleep(0.05)
         _wire.send_frame(connection, _wire.pack(os.getpid()))
         self._connections.one, self._process = connection, os.getpid()
@@ -330,6 +377,14 @@ class TCPStore(Store):
         if not done:
             raise _errors.DistStoreError(result)
         return result
+
+    def has_extended_api(self) -> bool:
+        """True."""
+        return True
+
+    def list_keys(self) -> list[str]:
+        """The keys that are set, without the store's own."""
+        return [key for key in super().list_keys() if key != "init/"]
 
     def __repr__(self):
         return f"TCPStore(host={self.host}, port={self.port})"
@@ -400,6 +455,10 @@ class FileStore(Store):
                     os.unlink(self.path)
             except OSError:
                 pass
+
+    def list_keys(self) -> list[str]:
+        """The keys that are set, without the store's own."""
+        return [key for key in super().list_keys() if not key.startswith("cleanup/")]
 
     def _foreign(self):
         return _errors.DistStoreError(
@@ -498,6 +557,15 @@ class PrefixStore(Store):
             first = f"{self.prefix}/{first}"
         return self._store._call(method, first, *rest)
 
+    def has_extended_api(self) -> bool:
+        """Whether the underlying store has."""
+        return self._store.has_extended_api()
+
+    def list_keys(self) -> list[str]:
+        """The keys with the prefix, without it."""
+        begin = f"{self.prefix}/"
+        return [key.removeprefix(begin) for key in self._store.list_keys() if key.startswith(begin)]
+
     def clone(self) -> Store:
         """The same prefix over the store's clone."""
         return PrefixStore(self.prefix, self._store.clone())
@@ -507,16 +575,19 @@ def _delegated(name):
     """A prefix over a class of the user's own, which has the public methods only."""
     plain = getattr(Store, name)
 
-    def call(self, key, *rest):
-        if type(self._underlying_non_prefix_store)._call is not Store._call:
-            return plain(self, key, *rest)
+    def call(self, key, *rest, **named):
+        if self._underlying_non_prefix_store._native:
+            return plain(self, key, *rest, **named)
         keys = [f"{self.prefix}/{k}" for k in key] if isinstance(key, list) else f"{self.prefix}/{key}"
-        return getattr(self._store, name)(keys, *rest)
+        if name in _VALUES:
+            rest = [[_bytes(v) for v in value] if isinstance(value, list) else _bytes(value) for value in rest]
+        return getattr(self._store, name)(keys, *rest, **named)
 
     call.__name__, call.__doc__ = name, plain.__doc__
     return call
 
 
+_VALUES = ("set", "append", "compare_set", "multi_set", "queue_push")
 for _method in ("set", "get", "add", "append", "wait", "check", "compare_set", "delete_key",
-                "multi_get", "multi_set"):
+                "multi_get", "multi_set", "queue_push", "queue_pop", "queue_len"):
     setattr(PrefixStore, _method, _delegated(_method))

@@ -62,8 +62,7 @@ class Table:
         return expected if found is None else found
 
     def delete_key(self, key):
-        queue = self.queues.pop(key, None)
-        return self.values.pop(key, None) is not None or queue is not None
+        return self.values.pop(key, None) is not None
 
     def num_keys(self):
         return len(self.values)

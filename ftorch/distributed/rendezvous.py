@@ -85,12 +85,17 @@ def _from_tcp(url, timeout: timedelta = DEFAULT_TIMEOUT, **_):
     if parsed.port is None:
         raise _failed("tcp", "port number missing")
     rank, size = _number(query, "rank", "tcp"), _number(query, "world_size", "tcp")
-    store = _tcp_store(parsed.hostname or "127.0.0.1", parsed.port, rank, size, timeout)
+    store = _tcp_store(parsed.hostname or "127.0.0.1", parsed.port, rank, size, timeout, _use_libuv(query))
     yield store, rank, size
     raise RuntimeError("Unable to perform re-rendezvous using tcp:// method")
 
 
-def _tcp_store(host, port, rank, size, timeout):
+def _use_libuv(query):
+    """What the store says of its backend; the same serves both."""
+    return query.get("use_libuv", os.environ.get("USE_LIBUV", "1")) == "1"
+
+
+def _tcp_store(host, port, rank, size, timeout, use_libuv=True):
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         if "TORCHELASTIC_RUN_ID" in os.environ and not {"FTORCH_ELASTIC_ROUND", _wire.TOKEN_VARIABLE} & {*os.environ}:
             # Its store would never answer.
@@ -101,9 +106,9 @@ def _tcp_store(host, port, rank, size, timeout):
         # A launcher of this package says the round: nodes do not restart equally often.
         attempt = os.environ.get("FTORCH_ELASTIC_ROUND") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         return PrefixStore(
-            f"/worker/attempt_{attempt}", TCPStore(host, port, size, False, timeout=timeout)
+            f"/worker/attempt_{attempt}", TCPStore(host, port, size, False, timeout=timeout, use_libuv=use_libuv)
         )
-    return TCPStore(host, port, size, rank == 0, timeout=timeout, multi_tenant=True)
+    return TCPStore(host, port, size, rank == 0, timeout=timeout, multi_tenant=True, use_libuv=use_libuv)
 
 
 def environment(name: str) -> str:
@@ -118,12 +123,12 @@ def _from_environment(url, timeout: timedelta = DEFAULT_TIMEOUT, **_):
     rank = int(query["rank"] if "rank" in query else environment("RANK"))
     size = int(query["world_size"] if "world_size" in query else environment("WORLD_SIZE"))
     host, port = environment("MASTER_ADDR"), int(environment("MASTER_PORT"))
-    yield _tcp_store(host, port, rank, size, timeout), rank, size
+    yield _tcp_store(host, port, rank, size, timeout, _use_libuv(query)), rank, size
     raise RuntimeError("Unable to perform re-rendezvous using env:// method")
 
 
 def _create_c10d_store(host, port, rank, world_size, timeout, use_libuv=True) -> Store:
-    return _tcp_store(host, port, rank, world_size, timeout)
+    return _tcp_store(host, port, rank, world_size, timeout, use_libuv)
 
 
 register_rendezvous_handler("tcp", _from_tcp)

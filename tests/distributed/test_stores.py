@@ -45,7 +45,77 @@ EXTENDED = {  # and what PyTorch's file store does otherwise
     "several": lambda s: (s.multi_set(["k", "l"], ["1", "2"]), s.multi_get(["k", "l"])),
     "queue": lambda s: (s.queue_push("q", "1"), s.queue_len("q"), s.queue_pop("q"), s.queue_len("q")),
     "empty queue": lambda s: s.queue_pop("q", False),
+    "keys": lambda s: sorted(s.list_keys()),
+    "extended": lambda s: s.has_extended_api(),
+    "a queue is no key": lambda s: (s.queue_push("r", "1"), s.check(["r"]), s.delete_key("r"), s.queue_len("r")),
 }
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_classes_of_the_users_own(native):
+    """Which have the methods they have; others are made of these, and a prefix hands bytes on."""
+
+    def calls(t):
+        class Mine(t.distributed.Store):
+            def __init__(self):
+                super().__init__()
+                self.values, self.asked = {}, []
+
+            def set(self, key, value):
+                self.values[key] = value
+
+            def get(self, key):
+                return self.values[key]
+
+            def compare_set(self, key, expected, desired):
+                if self.values.get(key, b"") == expected:
+                    self.values[key] = desired
+                return self.values.get(key, expected)
+
+        class Own(Mine):
+            def append(self, key, value):
+                self.asked.append((key, value))
+
+            def multi_get(self, keys):
+                return [b"own" for key in keys]
+
+            def multi_set(self, keys, values):
+                self.asked.append((keys, values))
+
+            def has_extended_api(self):
+                return True
+
+        store = Own() if native else Mine()
+        prefix = t.distributed.PrefixStore("p", store)
+        return [
+            prefix.has_extended_api(), prefix.append("foo", b"po"), prefix.append("foo", "tato"),
+            prefix.multi_set(["a", "b"], [b"1", b"2"]), prefix.multi_get(["a", "b"]), store.values, store.asked,
+            *(type(outcome(call)[1]).__name__ for call in (
+                lambda: prefix.queue_push("q", "1"), lambda: prefix.num_keys(), store.list_keys, lambda: store.check(["a"]))),
+        ]
+
+    assert calls(ft) == calls(pt)
+
+
+def test_the_backend_that_is_asked_for_is_said(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "0")
+
+    def backends(t):
+        store, _, _ = next(t.distributed.rendezvous("env://?rank=0&world_size=1"))
+        other, _, _ = next(t.distributed.rendezvous("env://?rank=0&world_size=1&use_libuv=0"))
+        return store.libuvBackend, other.libuvBackend
+
+    assert backends(ft) == backends(pt) == (True, False)
+
+
+def test_a_host_without_address_is_said():
+    url = "tcp://there.is.none.invalid:23456?world_size=2&rank=0"
+    (_, mine), (_, theirs) = (
+        outcome(lambda t=t: next(t.distributed.rendezvous(url, timeout=timedelta(seconds=0.3)))) for t in (ft, pt)
+    )
+    assert type(mine).__name__ == type(theirs).__name__
+    assert str(mine) == str(theirs).split("\n")[0].split(" Exception")[0]
 
 
 @pytest.mark.parametrize("kind", ["hash", "file", "tcp", "prefix"])
