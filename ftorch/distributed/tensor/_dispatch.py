@@ -14,7 +14,7 @@ from ._redistribute import OfMean, global_strides, gradient_placements, redistri
 from ._rules import Decision, Input
 from ._special import SPECIAL
 from ._strategies import Strategy, decided
-from ._structure_rules import STRUCTURE, contracted, joined, picked
+from ._structure_rules import STRUCTURE, contracted, indexed, is_advanced, items_of, joined, picked
 from .placement_types import Partial, Replicate, Shard, divides
 
 RULES = {
@@ -42,7 +42,7 @@ _OF_GEOMETRY = {name: name for name in "transpose_ t_ unsqueeze_ resize_ as_stri
 _OF_GEOMETRY |= dict.fromkeys(("swapdims_", "swapaxes_"), "transpose_")
 _PARTS = frozenset("split chunk __getitem__ select narrow split_with_sizes tensor_split unbind".split())
 # Where several placements would do, and the cheapest is taken; the others lie as their first input does.
-_CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked})
+_CHOOSING = frozenset({rules.pointwise, rules.matmul, joined, contracted, picked, indexed})
 REGISTERED: dict = {}  # the user's rules by the operators' names (`register_sharding`)
 _known: dict = {}  # {all that a choice among placements follows from: the choice}
 _MOST_KNOWN = 4096
@@ -299,7 +299,8 @@ def _decide(name, mesh, tensors, args, kwargs):
     targets = [list(whole) for _ in tensors]
     outputs, sizes, local_args = list(whole), [], None
     base = name.rstrip("_") if not name.startswith("__") else name
-    if base in _RESHAPES or base in _PARTS:
+    by_tensors = name == "__getitem__" and is_advanced(items_of(args))
+    if base in _RESHAPES or base in _PARTS and not by_tensors:
         decisions = []
         for m in range(mesh.ndim):
             first = _inputs(tensors[:1], mesh, m)[0]
@@ -378,7 +379,7 @@ def _chosen(name, base, mesh, tensors, args, kwargs):
 def _hashable(x):
     """What a rule may read of an argument, as a part of a key."""
     if isinstance(x, torch.Tensor):
-        return torch.Tensor
+        return torch.Tensor, x.dtype is torch.bool
     return tuple(map(_hashable, x)) if x.__class__ is list or x.__class__ is tuple else (x.__class__, x)
 
 
@@ -475,18 +476,11 @@ def _part(name, x, args, kwargs):
         return Decision([x.placement], x.placement)
     rank = len(x.shape)
     if name == "__getitem__":
-        items = args[1] if isinstance(args[1], tuple) else (args[1],)
-        if any(i is Ellipsis for i in items):
-            at = next(k for k, i in enumerate(items) if i is Ellipsis)
-            count = sum(i is not None for i in items) - 1
-            items = (*items[:at], *[slice(None)] * (rank - count), *items[at + 1 :])
         dim, out = 0, 0
-        for i in items:
+        for i in items_of(args):
             if i is None:
                 out += 1
                 continue
-            if not isinstance(i, (int, slice)) or isinstance(i, bool):
-                return None
             if dim == x.dim:
                 return Decision([Shard(dim)], Shard(out), sizes=(out, x.shape[dim])) if (
                     isinstance(i, slice) and i == slice(None)

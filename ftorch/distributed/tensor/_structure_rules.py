@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import string
 
+import numpy as np
+
 from ._rules import Decision, R, _argument, _dims
 from .placement_types import Partial, Shard
 
@@ -131,6 +133,62 @@ def picked(name, inputs, args, kwargs):
             continue
         return Decision([Shard(d)] * len(inputs), Shard(d), sizes=(d, i.shape[d]))
     return None
+
+
+def items_of(args) -> list:
+    """What stands in the brackets of ``x[...]``, with slices for an ellipsis."""
+    x, items = args[0], list(args[1]) if isinstance(args[1], tuple) else [args[1]]
+    at = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
+    taken = sum(_taken(i) for i in items if i is not Ellipsis)
+    return [*items[:at], *[slice(None)] * (x.dim() - taken), *items[at + 1 :]]
+
+
+def _taken(item):
+    """How many dimensions an item is of."""
+    if item is None or isinstance(item, bool):
+        return 0
+    return item.dim() if hasattr(item, "dim") and str(item.dtype).endswith("bool") else 1
+
+
+def is_advanced(items) -> bool:
+    """Whether an item is neither a number nor a slice nor None."""
+    return any(not (i is None or isinstance(i, slice) or isinstance(i, int) and not isinstance(i, bool)) for i in items)
+
+
+def indexed(name, inputs, args, kwargs):
+    """``x[...]`` by tensors: divided along what is taken whole, or along the indices' own dimensions."""
+    x, rest = inputs[0], inputs[1:]
+    if x.placement.is_partial():
+        return _keeps(x, len(inputs), [], True)
+    dim, out, kept, ranks, places = 0, 0, {}, [], set()  # kept: {dimension of x: of the result but the indices' own}
+    plain = True  # whether all indices are tensors of positions
+    for item in items_of(args):
+        if item is None or isinstance(item, slice):
+            if item == slice(None):
+                kept[dim] = out
+            out, dim = out + 1, dim + (item is not None)
+        elif isinstance(item, bool):
+            return None
+        elif isinstance(item, int):  # selected before the others are looked at
+            dim += 1
+        else:
+            is_mask = str(getattr(item, "dtype", "")).endswith("bool")
+            plain = plain and hasattr(item, "placements") and not is_mask
+            ranks.append(1 if is_mask else len(getattr(item, "shape", None) or np.shape(item)))
+            places.add(out)
+            dim += _taken(item)
+    rank, begin = max(ranks), min(places) if len(places) == 1 else 0
+    if x.dim in kept:
+        at = kept[x.dim]
+        at += rank if at >= begin else 0
+        return Decision([Shard(x.dim), *[R] * len(rest)], Shard(at), sizes=(at, x.shape[x.dim]))
+    index = next((i for i in rest if i.dim is not None and i.shape[i.dim] != 1), None)
+    if index is None or not plain:
+        return None
+    own = index.dim + rank - len(index.shape)
+    aligned = [own - (rank - len(j.shape)) for j in rest]
+    targets = [Shard(d) if d >= 0 and j.shape[d] != 1 else R for d, j in zip(aligned, rest)]
+    return Decision([R, *targets], Shard(begin + own), sizes=(begin + own, index.shape[index.dim]))
 
 
 def chosen(place):
@@ -274,7 +332,7 @@ STRUCTURE = {
     "cat": joined, "concat": joined, "concatenate": joined, "stack": joined, "flip": flipped,
     "roll": rolled, "index_select": selected, "topk": ranked, "pad": padded, "repeat": repeated,
     **{n: picked for n in ("gather", "scatter", "scatter_add", "take_along_dim")},
-    "tile": tiled, "glu": _along(1, False, default=-1), "group_norm": batched,
+    "__getitem__": indexed, "tile": tiled, "glu": _along(1, False, default=-1), "group_norm": batched,
     "prelu": of_channels, "one_hot": encoded, "movedim": moved, "moveaxis": moved,
     **{n: contracted for n in ("einsum", "tensordot", *_VECTORS)},
     "kthvalue": chosen(2), "mode": chosen(1), "median": chosen(1), "nanmedian": chosen(1), "diff": ranked,
