@@ -6,6 +6,7 @@ import ftorch as torch
 
 from ..library import Library
 from . import _functional_collectives as collectives
+from . import distributed_c10d as dist
 
 
 def _each(one):
@@ -140,7 +141,11 @@ older = Library("c10d_functional", "DEF")
 
 def _older(rule):
     """A rule of these from one that takes (tensor, ..., group)."""
-    return lambda x, *args: rule(x, *args[: len(args) - 3], list(args[-2]))
+    def run(x, *args):
+        *rest, tag, ranks, size = args
+        return rule(x, *rest, dist._find_or_create_pg_by_ranks_and_tag(tag, list(ranks), size))
+
+    return run
 
 
 _GROUP = "str tag, int[] ranks, int group_size) -> "

@@ -188,7 +188,17 @@ def _check_available(name):
             raise AssertionError(f"Unknown backend type {backend}")
 
 
-def make(backend, name, ranks, own, store, timeout, description, pg_options=None):
+def find_tagged(tag: str, ranks):
+    """The first group of these ranks, in any order, that was made with a tag; "" is one of all. None if there is none."""
+    tag = f"user:{tag}" if tag and not tag.startswith(("ptd:", "user:")) else tag
+    members = world().pg_group_ranks
+    if any(isinstance(r, list) for r in ranks):
+        return None
+    found = (g for g in world().tags_to_pg.get(tag, ()) if len(members[g]) == len(ranks))
+    return next((g for g in found if all(r in members[g] for r in ranks)), None)
+
+
+def make(backend, name, ranks, own, store, timeout, description, pg_options=None, tag=None):
     """A group, of which the calling process is a member; ``ranks`` and ``own`` are ranks in the default group."""
     inner = PrefixStore(f"{name}/", store)
     rank, size = ranks.index(own), len(ranks)
@@ -210,18 +220,19 @@ def make(backend, name, ranks, own, store, timeout, description, pg_options=None
         made.group_name, made.group_desc = name, description
     except AttributeError:
         pass
-    _enter(made, name, ranks, str(backend), store)
+    _enter(made, name, ranks, str(backend), store, tag)
     return made
 
 
-def _enter(made, name: str, ranks, backend: str, store) -> None:
+def _enter(made, name: str, ranks, backend: str, store, tag: str | None = None) -> None:
     state = world()
     state.pg_map[made] = (backend, store)
     state.pg_names[made] = name
     state.pg_group_ranks[made] = {r: i for i, r in enumerate(ranks)}
     state.pg_backend_config[made] = repr(BackendConfig(backend))
-    tag = f"ptd:{name}"
-    state.tags_to_pg.setdefault("", []).append(made)
+    tag = f"user:{tag}" if tag else f"ptd:{name}"
+    if tag.startswith("ptd:"):
+        state.tags_to_pg.setdefault("", []).append(made)
     state.tags_to_pg.setdefault(tag, []).append(made)
     state.pg_to_tag[made] = tag
     register(name, made)
@@ -230,8 +241,9 @@ def _enter(made, name: str, ranks, backend: str, store) -> None:
 def _leave(made):
     state = world()
     register(state.pg_names[made], None)
-    for tag in ("", state.pg_to_tag[made]):
-        state.tags_to_pg[tag].remove(made)
+    for known in state.tags_to_pg.values():
+        if made in known:
+            known.remove(made)
     for known in (state.pg_map, state.pg_names, state.pg_group_ranks, state.pg_backend_config, state.pg_to_tag):
         del known[made]
 
@@ -279,6 +291,11 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
     Raises:
         ValueError: for ranks that are none, or come twice.
     """
+    return new_tagged_group(None, ranks, timeout, backend, pg_options, use_local_synchronization, group_desc, sort_ranks)
+
+
+def new_tagged_group(tag, ranks, timeout, backend, pg_options, use_local_synchronization, group_desc, sort_ranks):
+    """`new_group`; of ranks and a tag there is one group."""
     whole, state = group_of(None), world()
     size, own = whole.size(), whole.rank()
     if timeout is not None and not isinstance(timeout, timedelta):
@@ -309,13 +326,15 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None,
         name = str(state.group_count)
     if own not in ranks:
         return NOT_A_MEMBER
+    if tag and (found := find_tagged(tag, ranks)) is not None:
+        return found
     backend = Backend(backend) if backend else Backend(get_backend(whole))
     for known in BackendConfig(backend).device_backend_map.values():
         if known not in Backend.backend_list:
             raise AssertionError(f"Unknown backend type {known}")
     return make(
         backend, name, ranks, own, state.pg_map[whole][1], timeout or world_timeout(),
-        group_desc or "undefined", pg_options,
+        group_desc or "undefined", pg_options, tag,
     )
 
 

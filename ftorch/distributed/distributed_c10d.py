@@ -65,6 +65,7 @@ from ._groups import (
     split_group,
 )
 from ._groups import abort_process_group as _abort_process_group
+from ._groups import find_tagged, new_tagged_group
 from ._groups import resolve_process_group as _resolve_process_group
 from ._objects import (
     _object_to_tensor,
@@ -182,13 +183,47 @@ def _get_process_group_name(group) -> str:
     return _world.pg_names.get(group, "None")
 
 
+def _get_group_tag(pg) -> str:
+    """The tag that a group was made with, or one of its own."""
+    return _world.pg_to_tag[pg].removeprefix("user:")
+
+
+def _new_group_with_tag(ranks=None, timeout=None, backend=None, backend_options=None, pg_tag=None,
+                        use_local_synchronization=False, group_desc=None, device_id=None, sort_ranks=True):
+    """`new_group` with a tag: of ranks and a tag there is one group."""
+    return new_tagged_group(
+        pg_tag, ranks, timeout, backend, backend_options, use_local_synchronization, group_desc, sort_ranks
+    )
+
+
 def _find_or_create_pg_by_ranks_and_tag(tag, ranks, stride):
-    found = _find_pg_by_ranks_and_tag(tag, ranks)
-    return found if found is not None else new_group(ranks)
+    """The group, among those of each ``stride`` ranks, that the calling process is in; made where it is not there.
+
+    Raises:
+        ValueError: if the ranks are no multiple of ``stride``, or a group must be made without a tag.
+    """
+    if len(ranks) % stride:
+        raise ValueError(f"Ranks length ({len(ranks)}) must be divisible by stride ({stride})")
+    rows = [ranks[i : i + stride] for i in range(0, len(ranks), stride)]
+    own = next((row for row in rows if get_rank() in row), None)
+    if own is None:
+        raise AssertionError("rankset doesn't include the current node")
+    found = _find_pg_by_ranks_and_tag(tag, own)
+    if found is None and not tag:
+        raise ValueError("Cannot automatically create PG with empty tag")
+    return _new_group_with_tag(sorted(own), pg_tag=tag) if found is None else found
 
 
 def _find_pg_by_ranks_and_tag(tag, ranks):
-    return next((g for g, members in _world.pg_group_ranks.items() if list(members) == list(ranks)), None)
+    """The first group of these ranks that has the tag, or None."""
+    return find_tagged(tag, ranks)
+
+
+def _resolve_group_name_by_ranks_and_tag(ranks, tag) -> str:
+    found = find_tagged(tag, ranks)
+    if found is None:
+        raise ValueError("")
+    return found.group_name
 
 
 def _get_group_size_by_name(name: str) -> int:

@@ -138,8 +138,60 @@ def taken_out(t, d, rank):
     return norm, names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
 
 
+def graphs(t, d, rank):
+    """Collectives are nodes of graphs that are made of calls, forward and backward."""
+    f, group = _functions(t), d.group.WORLD
+    make_fx = __import__(f"{t.__name__}.fx.experimental.proxy_tensor", fromlist=["x"]).make_fx
+    calls = {
+        "all_reduce": lambda x: f.all_reduce(x, "sum", group) + 1,
+        "gathered": lambda x: f.all_gather_single(x, 0, group) + 1,
+        "scattered": lambda x: f.reduce_scatter_single(x, "avg", 0, group) + 1,
+        "exchanged": lambda x: f.all_to_all_single(x, [2, 2], [2, 2], group) + 1,
+        "permuted": lambda x: f.permute_tensor(x, [1, 0], group) + 1,
+        "several": lambda x: [y + 1 for y in f.all_reduce_coalesced([x, x * 2], "sum", group)],
+    }
+    found = {}
+    for name, call in calls.items():
+        for mode in ("real", "fake"):
+            made = make_fx(call, tracing_mode=mode)(t.rand(4))
+            found[name, mode] = [str(n.target) for n in made.graph.nodes], made(t.arange(4.0) * (rank + 1))
+    for name in ("all_reduce", "gathered", "scattered", "exchanged"):
+        x = (t.arange(4.0) * (rank + 1)).requires_grad_()
+        call = {**calls, "scattered": lambda x: f.reduce_scatter_single(x, "sum", 0, group)}[name]
+        y = t.compile(lambda x, call=call: call(x * 2) * 3, backend="aot_eager", fullgraph=True)(x)
+        (y * y).sum().backward()
+        found[name, "compiled"] = y.detach(), x.grad
+    return found
+
+
+def named_groups(t, d, rank):
+    """Groups by ranks and a tag, and what names none."""
+    from tests.oracle import outcome
+
+    f, c = _functions(t), d.distributed_c10d
+    first, again, other = (c._new_group_with_tag([0, 1], pg_tag=tag) for tag in ("blu", "blu", "x"))
+    out = [
+        first is again, first is other, c._get_group_tag(first), c._find_pg_by_ranks_and_tag("blu", [1, 0]) is first,
+        c._find_pg_by_ranks_and_tag("", [0, 1]) is d.group.WORLD, c._find_pg_by_ranks_and_tag("none", [0, 1]),
+        c._find_or_create_pg_by_ranks_and_tag("blu", [0, 1], 2) is first,
+        c._find_or_create_pg_by_ranks_and_tag("alone", [1, 0], 1).size(),
+        f._expand_group([[0, 1], [2, 3]]), f._expand_group(d.group.WORLD, "bla"), f._expand_group(first)[0],
+        f.all_reduce(t.ones(2, 3, device="meta"), "sum", "nobody").shape,
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out.append(f.all_reduce(t.ones(2), "sum", [0, 1], "blu") + 0)
+        groups = ([[0, 1]], [[0], [1]], [0], None, "nobody", 5, (0, 1))
+        errors = [outcome(f.all_reduce, t.ones(2), "sum", group)[1] for group in groups]
+    errors += [outcome(c._find_or_create_pg_by_ranks_and_tag, "", [0, 1], 1)[1],
+               outcome(c._find_or_create_pg_by_ranks_and_tag, "blu", [0, 1], 3)[1], outcome(f._expand_group, [[0], [1, 2]])[1]]
+    for group in (first, other):
+        d.destroy_process_group(group)
+    return out, [(type(e).__name__, str(e)) for e in errors]
+
+
 @pytest.mark.parametrize("program", (
-    waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
+    graphs, named_groups, waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
 ), ids=lambda f: f.__name__)
 def test_in_two_processes(two, program):
     two.run(program)

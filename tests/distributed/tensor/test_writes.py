@@ -148,8 +148,33 @@ def other_geometry(t, d, rank):
     return found
 
 
+def taken_by_tensors(t, d, rank):
+    """``x[...]`` by tensors, where whole dimensions and the indices' own are divided: what lies where, values, gradients."""
+    tensor, found = importlib.import_module(f"{t.__name__}.distributed.tensor"), {}
+    mesh, (R, S) = d.init_device_mesh("cpu", (2,)), (tensor.Replicate, tensor.Shard)
+    x = t.arange(4 * 3 * 6 * 5.0).view(4, 3, 6, 5)
+    rows, column, short = t.tensor([[0, 2], [1, 1], [2, 0], [1, 2]]), t.tensor([[3], [1], [0], [2]]), t.tensor([1, 0, 4])
+    whole = slice(None)
+    items = {
+        "one": (rows,), "behind": (whole, rows), "two": (whole, rows, column), "apart": (whole, rows, whole, column),
+        "first and third": (column, whole, rows), "selected": (whole, 1, whole, short), "new": (rows, None, whole, column),
+        "from the end": (..., short), "part": (slice(1, 3), whole, short), "in between": (whole, rows, None, column),
+    }
+    for name, item in items.items():
+        expected = x[item]
+        for placed in (R(), *map(S, range(4))):
+            for of_index in (R(), S(0)):
+                given = tuple(tensor.distribute_tensor(i, mesh, [of_index]) if isinstance(i, t.Tensor) else i for i in item)
+                whole_x = tensor.distribute_tensor(x, mesh, [placed]).requires_grad_()
+                y = whole_x[given]
+                assert t.equal(y.full_tensor(), expected), name
+                (y.full_tensor() ** 2).sum().backward()
+                found[name, str(placed), str(of_index)] = str(y.placements), tuple(y.shape), whole_x.grad.full_tensor()
+    return found
+
+
 @pytest.mark.parametrize(
-    "program", (written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
+    "program", (taken_by_tensors, written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
 )
 def test_as_whole_tensors(two, program):
     two.run(program)
