@@ -34,6 +34,7 @@ from ._groups import (
     BackendConfig,
     GroupMember,
     destroy_process_group,
+    find_tagged,
     get_backend,
     get_backend_config,
     get_default_backend_for_device,
@@ -60,12 +61,12 @@ from ._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    new_tagged_group,
     set_debug_level_from_env,
     shrink_group,
     split_group,
 )
 from ._groups import abort_process_group as _abort_process_group
-from ._groups import find_tagged, new_tagged_group
 from ._groups import resolve_process_group as _resolve_process_group
 from ._objects import (
     _object_to_tensor,

@@ -38,6 +38,15 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
 
+_patched: set = set()  # what stands in for methods of models and optimizers
+
+
+def _plain(owner, name):
+    """A method, or the class' where `_patch_model_state_dict` and its like have put another in its place."""
+    own = owner.__dict__.get(name)
+    return getattr(type(owner), name).__get__(owner) if own is not None and own in _patched else getattr(owner, name)
+
+
 _WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 
 
@@ -94,14 +103,46 @@ def _each(function, value, *args):
 
 
 def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
-    """A model's state dict, without the names of wrappers."""
+    """A model's state dict, without the names of wrappers.
+
+    Args:
+        submodules: modules within, of which alone the values are wanted (deprecated).
+    """
     options = options or StateDictOptions()
+    begins = _begins(model, submodules)
     frozen = {_clean(n) for n, p in model.named_parameters() if not p.requires_grad}
     with _as_asked(model, options):
-        out = {_clean(k): _given(v, options) for k, v in model.state_dict().items()}
+        out = {_clean(k): _given(v, options) for k, v in _plain(model, "state_dict")().items()}
+    if begins:
+        cut = 0 if options.keep_submodule_prefixes else 1
+        out = {k[cut * len(begin) :]: v for k, v in out.items() for begin in begins if k.startswith(begin)}
     if options.ignore_frozen_params:
         out = {k: v for k, v in out.items() if k not in frozen}
     return {} if _is_elsewhere(options) else out
+
+
+def _begins(model, submodules) -> list[str]:
+    """What the names within some modules begin with."""
+    if not submodules:
+        return []
+    warnings.warn(
+        "Getting submodules only model/optim state_dict is deprecated and will be removed in 2.5. This feature can be "
+        "achieved by manually filtering out the state_dict returned from get_state_dict.", FutureWarning, stacklevel=3,
+    )
+    return [f"{_clean(name)}." for name, module in model.named_modules() if module in submodules]
+
+
+def _by_names(model, given):
+    """A model's state dict from one, or from those of modules within (deprecated)."""
+    if not given or not isinstance(next(iter(given)), torch.nn.Module):
+        return given
+    warnings.warn(
+        "Passing model_state_dict as a ``Dict[nn.Module, Dict[str, Any]]``is deprecated and will be removed in 2.5. If you "
+        "need this feature, please preprocess the model_state_dict to achieve the same functionality.", FutureWarning,
+        stacklevel=3,
+    )
+    names = {module: _clean(name) for name, module in model.named_modules()}
+    return {f"{names[m]}.{k}": v for m, part in given.items() if m in names for k, v in part.items()}
 
 
 def _is_elsewhere(options):
@@ -136,6 +177,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     One that has made no step makes its states first, so that a checkpoint can be loaded into them.
     """
     options = options or StateDictOptions()
+    _begins(model, submodules)  # all the same
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names, state, groups = _names(model), {}, []
     for optimizer in optimizers:
@@ -165,10 +207,9 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
 
 def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple[dict, dict]:
     """(`get_model_state_dict`, `get_optimizer_state_dict`)"""
-    return (
-        get_model_state_dict(model, options=options),
-        get_optimizer_state_dict(model, optimizers, options=options),
-    )
+    of_model = get_model_state_dict(model, submodules=submodules, options=options)
+    of_optimizers = get_optimizer_state_dict(model, optimizers, options=options)
+    return of_model, of_optimizers
 
 
 def _placed(value, like):
@@ -193,17 +234,18 @@ def _of_rank0(given, options):
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Sets a model's state; whole tensors are divided as its parameters are."""
     options = options or StateDictOptions()
+    model_state_dict = _by_names(model, model_state_dict)
     if _wrapped(model):
         given = _of_rank0(model_state_dict, options)
         with _as_asked(model, StateDictOptions(full_state_dict=options.full_state_dict)):
-            return model.load_state_dict(dict(given), strict=options.strict)
-    own = {_clean(k): (k, v) for k, v in model.state_dict().items()}
+            return _plain(model, "load_state_dict")(dict(given), strict=options.strict)
+    own = {_clean(k): (k, v) for k, v in _plain(model, "state_dict")().items()}
     values = {}
     for name, value in _of_rank0(model_state_dict, options).items():
         key, like = own.get(_clean(name), (name, None))
         values[key] = _placed(value, like)
     on_meta = any(isinstance(v, torch.Tensor) and v.is_meta for _, v in own.values())
-    return model.load_state_dict(values, strict=options.strict, assign=on_meta)
+    return _plain(model, "load_state_dict")(values, strict=options.strict, assign=on_meta)
 
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
@@ -226,7 +268,10 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         nested = _unflattened(nested, names.values())
     for optimizer in optimizers:
         _init_optim_state(optimizer)
-        optimizer.load_state_dict(_own_part(optimizer, names, nested, strict, options.full_state_dict))
+        if all(isinstance(k, int) for k in nested["state"]) and nested["state"]:  # an optimizer's own
+            _plain(optimizer, "load_state_dict")(nested)
+            continue
+        _plain(optimizer, "load_state_dict")(_own_part(optimizer, names, nested, strict, options.full_state_dict))
 
 
 def _own_part(optimizer, names, nested, strict, keeps):
@@ -291,7 +336,7 @@ def _set_wrapped_states(model, optimizers, nested, options):
             "param_groups": _as_grouped(optimizer, given["param_groups"], names_of, model),
         }
         with _as_asked(model, StateDictOptions(full_state_dict=options.full_state_dict)) as wrapper:
-            optimizer.load_state_dict(wrapper.optim_state_dict_to_load(model, optimizer, own))
+            _plain(optimizer, "load_state_dict")(wrapper.optim_state_dict_to_load(model, optimizer, own))
 
 
 def _as_grouped(optimizer, given, names_of, model):
@@ -341,3 +386,34 @@ def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, opt
     """`set_model_state_dict` and `set_optimizer_state_dict`."""
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return set_model_state_dict(model, model_state_dict, options=options)
+
+
+def _patch_model_state_dict(model, *, options=None) -> None:
+    """Puts `get_model_state_dict` and `set_model_state_dict` in the place of a model's own methods."""
+
+    def state_dict():
+        return get_model_state_dict(model, options=options)
+
+    def load_state_dict(state_dict):
+        set_model_state_dict(model, state_dict, options=options)
+
+    _put(model, state_dict, load_state_dict)
+
+
+def _patch_optimizer_state_dict(model, *, optimizers, options=None) -> None:
+    """Puts `get_optimizer_state_dict` and `set_optimizer_state_dict` of all in the place of each optimizer's own methods."""
+
+    def state_dict():
+        return get_optimizer_state_dict(model, optimizers, options=options)
+
+    def load_state_dict(state_dict):
+        set_optimizer_state_dict(model, optimizers, state_dict, options=options)
+
+    for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,):
+        _put(optimizer, state_dict, load_state_dict)
+
+
+def _put(owner, *functions):
+    for function in functions:
+        setattr(owner, function.__name__, function)
+        _patched.add(function)
