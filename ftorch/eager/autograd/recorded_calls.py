@@ -38,7 +38,7 @@ _SLOTS = (
     (_op.Op, "plans inplace_plans alternative exclusive found definition"),
     (planning.OpPlan, " ".join((*class_plans.SHARED, *class_plans.EMPTY)) + " inputs geometries geometry instance backwards "
      "spent runs pinned table key"),
-    (class_plans.Model, "plan level fixed cases is_basic dtypes remade is_guarded"),
+    (class_plans.Model, "plan level fixed cases is_basic follows dtypes remade is_guarded"),
     (Instance, "of sizes shapes numbers dtype adopted"),
     (SizeClass, "program backwards"),
     (ClassOfGradients, "program backwards"),
@@ -59,7 +59,7 @@ _SLOTS = (
     (Geometry, "shape stride numel dtype device bits is_contiguous _reads _views ndim is_dense expanse is_zero_dim"),
     (view.Layout, "reads writes"),
     (Trace, "lock code owners inputs input_of ints floats steps birth replaced recording running device"),
-    (value_checks.Checks, "bounds"),
+    (value_checks.Checks, "bound notices bounds reads passed"),
     (Run, "content live keep finished around is_over"),
     (short_traces.ShortTrace, "seen run kinds"),
     (executor.Stats, "ops programs"),

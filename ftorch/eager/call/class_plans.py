@@ -90,6 +90,7 @@ class Model:
         signature: the key of its class; ``level``, ``fixed``: how the class's sizes are sampled (`size_classes`).
         cases: {order of sizes, or those that stay: the class}.
         is_basic: whether results of dense operands are contiguous.
+        follows: whether the layout of results is that of an elementwise op's: 1, or 2 where there are numbers, too; 0.
         remade: (plan, static arguments, slots) -> None: makes what else of a plan follows from sizes; None: nothing does.
         has_static: whether sizes are among the static arguments.
         is_guarded: see `size_classes.SizeClass`.
@@ -102,6 +103,7 @@ class Model:
         "fixed",
         "cases",
         "is_basic",
+        "follows",
         "dtypes",
         "remade",
         "has_static",
@@ -119,6 +121,7 @@ class Model:
         self.cases: dict = {}
         layout = plan.op.definition.layout
         self.is_basic = layout.is_basic if hasattr(layout, "is_basic") else not callable(layout) and layout in _BASIC
+        self.follows = result_layouts.follows(plan.op.definition, plan.structure.slots)
         self.dtypes = [g.dtype for g in plan.geometries]
 
     def slots(self, static):
@@ -266,6 +269,8 @@ def _copied(like, inputs, geometries, instance):
     plan = _new(like.__class__)
     for name in SHARED:
         setattr(plan, name, getattr(like, name))
+    if plan.checks is not None:
+        plan.checks = plan.checks.fresh()
     for name in EMPTY:
         setattr(plan, name, None)
     plan.inputs, plan.geometries, plan.geometry, plan.instance = inputs, geometries, geometries[0], instance

@@ -165,7 +165,7 @@ def build(op, operands, static, by_class=True, at=None) -> OpPlan:
             if definition.known is not None:
                 definition.known.keep(plan, operands)
         elif not ((has_static := signature.has_static) and _has_large_default(slots, static)):
-            remade = _remade(plan, casts, number_dtype, fitting, has_static) if has_static or definition.checks else None
+            remade = _remade(plan, casts, number_dtype, fitting) if has_static else None
             class_plans.keep(plan, operands, static, signature, remade)
     return plan
 
@@ -176,16 +176,13 @@ def _has_large_default(slots, static):
     return len(values) != len(static) and any(v.__class__ in (int, tuple) for v in values)
 
 
-def _remade(like, casts, numbers, fitting, has_static):
+def _remade(like, casts, numbers, fitting):
     """(plan, static arguments, slots) -> None: makes what of a plan follows from sizes, see `class_plans.Model`."""
     definition, types, names = like.op.definition, like.scalar_types, like.structure.tensor_names
 
     def remade(plan, static, slots):
-        if has_static:
-            plan.raw = plan.fn = KernelFunction(
-                definition, slots, casts, numbers, len(plan.inputs), like.device
-            )
-            plan.static, plan.structure = static, Structure(slots, static, types, names)
+        plan.raw = plan.fn = KernelFunction(definition, slots, casts, numbers, len(plan.inputs), like.device)
+        plan.static, plan.structure = static, Structure(slots, static, types, names)
         if definition.checks:
             plan.checks = bind_checks(definition, slots, fitting, (), plan.inputs)
 

@@ -40,6 +40,16 @@ def geometries(definition, shapes, dtypes, inputs, device, slots) -> tuple:
     return tuple(found)
 
 
+def follows(definition, slots) -> int:
+    """1 if `geometries` gives `pointwise_stride`'s, of operands that do not lie as new tensors do; 2 with numbers; else 0."""
+    layout = definition.layout
+    if callable(layout) or layout in ("preserve", "channels") or (definition.promote is None and layout != "pointwise"):
+        return 0
+    if definition.name == "pow" and slots[0][0] == "s":
+        return 0
+    return 2 if _has_numbers(definition, slots) else 1
+
+
 def _has_numbers(definition, slots):
     """Whether there are numbers that PyTorch makes tensors of, which decides about strides of dimensions of size 1."""
     return definition.name not in _OF_NUMBERS and any(slots[i][0] == "s" for i in definition.numbers)

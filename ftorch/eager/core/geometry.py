@@ -250,6 +250,20 @@ def part_of(g: Geometry, key, shape, stride) -> Geometry:
     return found
 
 
+def _is_in_order(g, shape):
+    """Whether the order of a tensor's dimensions is certainly that of their steps; two of them in turn may have the same."""
+    steps = g.stride
+    if g.shape != shape or not steps or not steps[-1]:
+        return False
+    last = 0
+    for d in range(len(steps) - 1, 0, -1):
+        inner, outer = steps[d], steps[d - 1]
+        if inner > outer or (inner == outer and (shape[d] > shape[d - 1] or inner == last)):
+            return False
+        last = inner
+    return True
+
+
 def pointwise_stride(shape, geometries, numbers=False):
     """The strides of an elementwise result: dense, in the inputs' memory order.
 
@@ -264,6 +278,8 @@ def pointwise_stride(shape, geometries, numbers=False):
         if geometries[0].is_dense and all(g.stride == geometries[0].stride for g in geometries):
             return geometries[0].stride
     ndim = len(shape)
+    if len(geometries) == 1 and not numbers and _is_in_order(geometries[0], shape):
+        return contiguous_stride(shape)
     strides = []
     for g in geometries:
         gap = ndim - g.ndim

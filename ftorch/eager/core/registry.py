@@ -64,6 +64,7 @@ class OpDef:
         backward_saves: names of the arguments and results that the derivative reads.
         checks: functions that look at the values of index arguments before the op runs.
         passing: for some of them what values pass (`check`).
+        bounds: what it reads, and the function of it that bounds the integers of the last result (`bound`), or None.
         dtype_checks: functions that look at the operands' dtypes when a call is planned.
         alternative: the function that says which op runs instead (`instead`).
         element: what each element of the result is: a number, "scalar" (the op's), or None (`every`).
@@ -90,6 +91,7 @@ class OpDef:
     fitting: tuple[tuple[str, bool], ...] = ()
     precise: int | None = None
     regime: tuple[tuple[str, ...], Callable] | None = None
+    bounds: tuple[tuple[str, ...], Callable] | None = None
 
     def __init__(self, schema, kernel, *, promote, promoting, forms, public, aliases, host,
                  differentiable, dunder, layout, is_view, constant=()):
@@ -156,7 +158,8 @@ class OpDef:
 
         ``passes`` says, for the loops in C, which values pass: of the same parameters (tensors as their geometries, static
         values; None for the rest) it makes tuples (parameter, or (parameter, place in the list), lowest, bound) of
-        integers that have to be in ``lowest <= value < bound``, or None: only the check itself can say.
+        integers that have to be in ``lowest <= value < bound``, or None: only the check itself can say. Of sizes it may give
+        one or its negative, and nothing that was computed with it: these are of all sizes.
         """
         if function is None:
             return functools.partial(self.check, waits=waits, passes=passes)
@@ -167,6 +170,15 @@ class OpDef:
         if passes is not None:
             self.passing[function] = passes
         self.checks.append((names, function, waits))
+        return self
+
+    def bound(self, function):
+        """Declares what integers the last result can have, so that a check of indices need not wait for them.
+
+        The function is given what it names of the arguments (tensors as their geometries, static values, numbers), and gives
+        the lowest and the bound (``lowest <= value < bound``), or None. What has another dtype than int64 is not asked for.
+        """
+        self.bounds = tuple(inspect.signature(function).parameters), function
         return self
 
     def notice(self, function):

@@ -11,6 +11,7 @@ import itertools
 
 import numpy as np
 
+from ..core.registry import static_value
 from ..memory.storage import Storage
 from . import program
 from .trace_code import counts_of_numbers, steps_back
@@ -67,6 +68,38 @@ def _sliced_value(storage, from_inputs):
             if found is not None:
                 return found.run(trace.device, [trace.inputs[i] for i in found.inputs], storage)
     return None
+
+
+def bounds_of(storage: Storage) -> tuple[int, int] | None:
+    """(lowest, bound) of a pending storage's integers, where the op that gives them says so: see `OpDef.bound`."""
+    trace = storage.trace
+    if not isinstance(getattr(trace, "code", None), list) or trace.captures:
+        return None
+    with trace.lock:
+        if storage.trace is not trace:
+            return None
+        first, end = len(trace.owners), len(trace.ints)
+        for plan, _ in itertools.islice(steps_back(trace.code), _BACK):
+            first -= len(plan.geometries)
+            start = end - counts_of_numbers(plan)[0]
+            if first <= storage.slot:
+                is_last = storage.slot == first + len(plan.geometries) - 1
+                return _bounds_by(plan, trace.ints[start:end]) if is_last else None
+            end = start
+    return None
+
+
+def _bounds_by(plan, ints):
+    definition = getattr(getattr(plan, "op", None), "definition", None)  # reads and writes of views have none
+    bounds = getattr(definition, "bounds", None)
+    if bounds is None or len(ints) != len(plan.scalars) or plan.geometries[-1].dtype.numpy != np.int64:
+        return None
+    names, function = bounds
+    position, given = definition.argument_names.index, []
+    for tag, *at in (plan.structure.slots[position(name)] for name in names):
+        found = at[0] if at else None
+        given.append(plan.inputs[found] if tag == "t" else ints[found] if tag == "s" else static_value(found))
+    return function(*given)
 
 
 class _Slice:

@@ -32,7 +32,9 @@ class Checks:
         passed: the array (weakly) and the offset of each, when they passed last: arrays never change, and
             loops come with the same index again and again.
         bounds: (place of a tensor, or of a number as ``-1 - place``, lowest, bound) of the integers that pass, if that is
-            all there is to check; C looks at these first. None: it is not.
+            all there is to check; C looks at these first. A bound is a number, or `Extent.key`. None: it is not.
+
+    But for what passed last nothing depends on sizes.
     """
 
     __slots__ = ("bound", "reads", "passed", "notices", "bounds")
@@ -44,6 +46,13 @@ class Checks:
         reads.update(j for slot in tags if slot[0] == "l" for j in slot[1] if j is not None)
         self.reads = None if any(slot[0] == "s" for slot in tags) else tuple(reads)
         self.passed = None
+
+    def fresh(self):
+        """The same checks of another plan."""
+        made = object.__new__(Checks)
+        made.bound, made.notices, made.bounds, made.reads = self.bound, self.notices, self.bounds, self.reads
+        made.passed = None
+        return made
 
     def hold(self, tensors):
         """Whether the values are those that passed last."""
@@ -61,6 +70,38 @@ class Checks:
             given = [(tensors[j]._ftorch_storage.array, tensors[j]._ftorch_offset) for j in self.reads]
             if all(array is not None for array, _ in given):
                 self.passed = tuple((weakref.ref(array), offset) for array, offset in given)
+
+
+class Extent:
+    """The size of an operand's dimension, or its negative: all that bounds of integers may say of sizes.
+
+    Attributes:
+        key: (which tensor, dimension, 1 or -1).
+    """
+
+    __slots__ = ("key",)
+    __eq__ = __bool__ = __hash__ = None  # type: ignore[assignment]  (a bound that compares sizes is none of all sizes)
+
+    def __init__(self, operand, dim, sign=1):
+        self.key = operand, dim, sign
+
+    def __neg__(self):
+        operand, dim, sign = self.key
+        return Extent(operand, dim, -sign)
+
+
+class _Sizes:
+    """An operand's geometry whose sizes are not known."""
+
+    def __init__(self, operand, g):
+        self.shape, self.ndim, self.dtype = tuple([Extent(operand, d) for d in range(g.ndim)]), g.ndim, g.dtype
+
+
+def bounds_at(plan):
+    """`Checks.bounds` of a plan as numbers."""
+    for at, *limits in plan.checks.bounds:
+        sizes = [m if m.__class__ is int else m[2] * plan.inputs[m[0]].shape[m[1]] for m in limits]
+        yield at, *sizes
 
 
 def notices_of(definition, slots, tensors):
@@ -113,9 +154,9 @@ def _bounds(definition, slots, position, inputs):
         for name in names:
             tag, *at = slots[position[name]]
             if tag == "t":
-                given.append(inputs[at[0]])
+                given.append(_Sizes(at[0], inputs[at[0]]))
             elif tag == "l":
-                given.append([None if j is None else inputs[j] for j in at[0]])
+                given.append([None if j is None else _Sizes(j, inputs[j]) for j in at[0]])
             else:
                 given.append(static_value(at[0]) if tag == "v" else None)
         bounds = passes(*given)
@@ -128,7 +169,7 @@ def _bounds(definition, slots, position, inputs):
                 at = -1 - at
             elif place is not None:
                 at = at[place]
-            found.append((at, lowest, bound))
+            found.append((at, *(limit.key if limit.__class__ is Extent else limit for limit in (lowest, bound))))
     return tuple(found)
 
 
@@ -155,6 +196,8 @@ def check_values(plan, operands, tensors, read):
     if checks.hold(tensors):
         return
     known, scalars = True, [o for o in operands if type(o) in _NUMBERS]
+    if checks.bounds is not None and all([_is_within(*bounds, tensors, scalars) for bounds in bounds_at(plan)]):
+        return
     for slots, function, waits in checks.bound:
         values, pending = _given(slots, tensors, scalars, waits, read)
         known = known and not pending
@@ -166,6 +209,17 @@ def check_values(plan, operands, tensors, read):
             _make(function, values)
     if known:
         checks.note(tensors)
+
+
+def _is_within(at, lowest, bound, tensors, scalars):
+    """Whether the integers of a pending operand pass whatever they are; see `Checks`."""
+    if at < 0:
+        return scalars[-1 - at].__class__ is int and lowest <= scalars[-1 - at] < bound
+    storage = tensors[at]._ftorch_storage
+    if storage.trace is None or storage.trace is IMMEDIATE or tensors[at]._ftorch_geometry.dtype is not storage.root.dtype:
+        return False
+    found = trace_slice.bounds_of(storage)
+    return found is not None and lowest <= found[0] and found[1] <= bound
 
 
 def _given(slots, tensors, scalars, waits, read):

@@ -32,7 +32,7 @@ def of_program(lowered, geometry_of) -> IndexChecks | None:
     ranges: dict[int, tuple] = {}
     for step in lowered.steps:
         checks = getattr(step.plan, "checks", None)
-        bounds = checks and checks.bounds
+        bounds = None if checks is None or checks.bounds is None else list(value_checks.bounds_at(step.plan))
         is_range = bounds is not None and all(place >= 0 and step.operands[place] < 0 for place, _, _ in bounds)
         for slots, function, waits in checks.bound if checks else ():
             given = None if waits else _given(lowered.table, step, slots, geometry_of)

@@ -175,3 +175,32 @@ def test_results_of_no_elements_and_of_static_sizes():
             for lib in (ftorch, torch)
         )
         _is_close(ours, theirs)
+
+
+def _of_layouts(lib, n, m):
+    """Elementwise results of operands that are views: repeated, transposed, with gaps, with dimensions of size 1."""
+    a = lib.tensor(_numbers(n, m, 4))
+    b, low = a.permute(2, 0, 1), a[:, :1]
+    pairs = [(low, a[None, :, 0]), (a[:, None, :, :2], a[None, :, :, 2:]), (b, b), (b, b[:1]), (a[::2], a[::2]),
+             (a.mT, b[0, :, None, :]),
+             (b, lib.ones(1)), (a[:, :, 1:], a[:, :, :-1]), (low.expand(n, m, 4), b.permute(1, 2, 0)), (a.mT, a.mT),
+             (b[1], b[1][:, :1])]
+    return [y for p, q in pairs for y in (lib.maximum(p, q), p * q, p - 1.5, q > 0.5)]
+
+
+def test_layouts_of_new_sizes_are_pytorchs():
+    for sizes in _SIZES:
+        _is_close(_of_layouts(ftorch, *sizes), _of_layouts(torch, *sizes))
+
+
+@in_c
+def test_layouts_of_new_sizes_are_found_in_c(monkeypatch):
+    for sizes in _SIZES[:3]:
+        _of_layouts(ftorch, *sizes)
+    calls = []
+    monkeypatch.setattr(class_plans.result_layouts, "geometries", lambda *given: calls.append(given))
+    a = ftorch.tensor(_numbers(61, 97, 4))
+    for p, q in ((a[:, :1], a[None, :, 0]), (a.permute(2, 0, 1), a.permute(2, 0, 1)[:1]), (a[:, :, 1:], a[:, :, :-1])):
+        for y in (ftorch.maximum(p, q), p * q, p - 1.5):
+            assert y.shape == torch.broadcast_shapes(p.shape, q.shape)[-y.ndim:] or y.shape == p.shape
+    assert not calls

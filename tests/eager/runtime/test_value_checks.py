@@ -155,3 +155,58 @@ def test_few_known_indices_are_checked_without_python(monkeypatch):
     for n in range(5):
         calls(n)
     assert not looked
+
+
+KNOWN = {  # indices whose bounds are known before they are computed, for `n` rows
+    "argsort": lambda t, n: t.arange(float(n)).flip(0).argsort(),
+    "sort": lambda t, n: t.arange(float(n)).sort(descending=True).indices,
+    "topk": lambda t, n: t.arange(float(n)).topk(2).indices,
+    "argmax": lambda t, n: t.arange(2.0 * n).reshape(2, n).argmax(1, keepdim=True),
+    "argmin of all": lambda t, n: (-t.arange(float(n))).argmin(),
+    "max": lambda t, n: t.arange(2.0 * n).reshape(n, 2).max(0).indices,
+    "kthvalue": lambda t, n: t.arange(float(n)).kthvalue(n).indices,
+    "median": lambda t, n: t.arange(float(n)).median(0).indices,
+    "mode": lambda t, n: t.arange(float(n)).mode(0).indices,
+    "arange": lambda t, n: t.arange(1, n, 2),
+    "arange backwards": lambda t, n: t.arange(n - 1, -n - 1, -3),
+    "a view": lambda t, n: t.arange(float(n)).argsort()[1:, None],
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("size", [8, 37])
+def test_indices_within_known_bounds_are_not_computed_for_a_check(name, size, monkeypatch):
+    rows = pt.arange(2.0 * size)
+    monkeypatch.setattr(value_checks.trace_slice, "cheap_value_of", lambda *given: pytest.fail("it is computed"))
+    assert ft.arange(2.0 * size)[KNOWN[name](ft, size)].tolist() == rows[KNOWN[name](pt, size)].tolist()
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_indices_beyond_known_bounds_raise_as_in_pytorch(name):
+    for size in (9, 10, 11, 40):
+        found = []
+        for t in (pt, ft):
+            try:
+                found.append(t.arange(9.0)[KNOWN[name](t, size)].tolist())
+            except IndexError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
+
+
+def test_a_written_index_has_no_bounds_of_what_it_was():
+    for t in (pt, ft):
+        i = t.arange(4)
+        i[1:].add_(7)
+        with pytest.raises(IndexError, match="index 8 is out of bounds for dimension 0 with size 5"):
+            t.arange(5.0)[i]
+        i = t.arange(4).add_(7)
+        with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 5"):
+            t.arange(5.0)[i]
+
+
+def test_bounds_say_nothing_of_sizes_but_the_sizes():
+    n = value_checks.Extent(0, 1)
+    assert (-n).key == (0, 1, -1)
+    for use in (lambda: n - 1, lambda: n == 3, lambda: max(n, 1), lambda: bool(n), lambda: n * 2):
+        with pytest.raises(TypeError):
+            use()

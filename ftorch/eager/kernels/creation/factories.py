@@ -56,6 +56,12 @@ def arange(length, start, step, dtype):
     return (start + step * jnp.arange(length, dtype=wide)).astype(dtype)
 
 
+@arange.bound
+def _(length, start, step):
+    last = start + step * max(length - 1, 0)
+    return min(start, last), max(start, last) + 1
+
+
 @op("linspace(Scalar start, Scalar end, int steps, ScalarType dtype) -> Tensor", forms="")
 def linspace(start, end, steps, dtype):
     if dtype == np.bool_:

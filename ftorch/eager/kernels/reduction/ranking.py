@@ -14,6 +14,7 @@ from .._common import is_complex, is_floating, wrap_dim
 from .._primitives import primitive
 from .reductions import (
     at_least_1d,
+    indices_along,
     not_implemented,
     positions,
     require_elements,
@@ -128,6 +129,9 @@ def _(self, k, dim=-1, largest=True, sorted=True):
     return _topk(self, k, dim, largest, sorted, by_turns=True)
 
 
+topk.bound(indices_along)
+
+
 @topk.derivative
 def _(grad, *, self, dim, result):
     return scatter_gradient(grad[0], self, dim, result[1])
@@ -170,6 +174,9 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     return _kthvalue(self, k, dim, keepdim)
 
 
+kthvalue.bound(indices_along)
+
+
 @kthvalue.backend("cpu")
 def _(self, k, dim=-1, keepdim=False):
     return _kthvalue(self, k, dim, keepdim, on_cpu=True)
@@ -197,6 +204,8 @@ def _declare_median(name, ignore_nan):
         x = at_least_1d(self)
         order = stable_argsort(x, dim)
         return _choose(self, dim, keepdim, order, _median_rank(x, dim, ignore_nan))
+
+    along.bound(indices_along)
 
     @op(f"{name}(Tensor self) -> Tensor", forms="function method")
     def full(self):
@@ -236,6 +245,9 @@ def mode(self, dim=-1, keepdim=False):
     # smallest value among equally long ones.
     run = place - lax.cummax(starts, dim)
     return _choose(self, dim, keepdim, order, jnp.argmax(run, dim, keepdims=True))
+
+
+mode.bound(indices_along)
 
 
 for _definition in (kthvalue, _median_dim, _nanmedian_dim, mode):

@@ -328,6 +328,11 @@ def _extremum_of_pairs(self, dim, reduce):
     return take_along(self, index, dim), index
 
 
+def indices_along(self, dim):
+    """`OpDef.bound` of indices along a dimension, or of all elements."""
+    return 0, self.numel if dim is None else self.shape[dim] if self.ndim else 1
+
+
 def _declare_extremum(name, reduce):
     @op(f"{name}(Tensor self) -> Tensor", forms="function method out")
     def full(self):
@@ -355,6 +360,8 @@ def _declare_extremum(name, reduce):
         forms="function method out")
     def along(self, dim, keepdim=False):
         return values_and_indices(self, dim, keepdim, extremum)
+
+    along.bound(indices_along)
 
     @along.backend("cuda")
     def _(self, dim, keepdim=False):
@@ -384,6 +391,8 @@ def _declare_extremum(name, reduce):
         forms="function method out", differentiable=False)
     def arg(self, dim=None, keepdim=False):
         return indices(self, dim, keepdim, extremum)
+
+    arg.bound(indices_along)
 
     @arg.backend("cuda")
     def _(self, dim=None, keepdim=False):

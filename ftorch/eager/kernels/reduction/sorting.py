@@ -11,6 +11,7 @@ from ...core.registry import op
 from .._common import Array, as_common, dtype_name, is_complex, is_floating, wrap_dim
 from .reductions import (
     at_least_1d,
+    indices_along,
     not_implemented,
     put_along,
     take_along,
@@ -107,6 +108,10 @@ def argsort_stable(self, stable, dim=-1, descending=False):
     differentiable=False)
 def argsort(self, dim=-1, descending=False):
     return _sort(self, dim, descending)[1]
+
+
+for _definition in (sort_stable, sort, argsort_stable, argsort):
+    _definition.bound(indices_along)
 
 
 @op("msort(Tensor self) -> Tensor", forms="function method out")

@@ -1,29 +1,18 @@
 // Plans of calls whose size class was planned at other sizes, see `of_class` of `ftorch/eager/call/class_plans.py`: whatever
 // is not common is refused before anything has been changed, and Python does it.
-#include "recording/recording.h"
+#include "recording/class_plans.h"
 
 namespace recording {
+
+Classes classes;
 
 namespace {
 
 constexpr int MOST_SYMBOLS = 8;
 constexpr int MOST_PLANS = 576;  // of one op that are kept here before Python is asked
 
-struct {
-  PyTypeObject *model, *size, *geometry, *dtype;
-  PyObject *symbols, *interned, *sweep_at;                       // of size_classes.py; of geometry.py
-  PyObject *make_geometry, *result_geometries, *remember, *append;  // functions in Python; of the queue of plans
-  long exact_below, unchecked, at_once;                              // of size_classes.py, class_plans.py, plan.py
-} classes;
-
 PyObject *name_instance, *name_slots, *name_known, *name_result_dtypes, *name_kernel, *name_backend_kernels, *letter_t;
 long since_counted = 0;
-
-// A new tuple in which nothing can refer to itself is not for the collector of cycles, whose time grows with what it knows.
-PyObject* leaf(PyObject* tuple) {
-  if (tuple) PyObject_GC_UnTrack(tuple);
-  return tuple;
-}
 
 // The distinct sizes of a call, in the order of their symbols.
 struct Sizes {
@@ -192,113 +181,22 @@ PyObject* instance_of(PyObject* model, const Sizes& sizes) {
   return !made || made.object == Py_None ? nullptr : made.release();
 }
 
-PyObject* contiguous_stride(PyObject* shape) {
-  Py_ssize_t rank = PyTuple_GET_SIZE(shape);
-  long step = 1;
-  Held made(PyTuple_New(rank));
-  for (Py_ssize_t d = rank - 1; made && d >= 0; d--) {
-    PyObject* number = PyLong_FromLong(step);
-    if (!number) return nullptr;
-    PyTuple_SET_ITEM(made.object, d, number);
-    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
-    step *= size > 1 ? size : 1;
-  }
-  return leaf(made.release());
-}
-
-// The interned contiguous geometry of a shape on the CPU, new, see `geometry` of geometry.py. Null, perhaps without an error:
-// it is so large that somebody has to look whether there is memory.
-PyObject* contiguous_geometry(PyObject* shape, PyObject* dtype) {
-  long numel = 1;
-  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(shape); d++) {
-    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
-    if (size < 1 || size > classes.unchecked || (numel *= size) > classes.unchecked) return nullptr;
-  }
-  Held key(leaf(PyTuple_Pack(4, shape, Py_None, dtype, known.cpu)));
-  if (!key) return nullptr;
-  PyObject* found = PyDict_GetItemWithError(classes.interned, key.object);
-  if (found || PyErr_Occurred()) return Py_XNewRef(found);
-  const bool is_ordinary = Py_TYPE(shape) == classes.size && PySet_Contains(known.numbers, dtype) == 1 &&
-                           PyDict_GET_SIZE(classes.interned) < PyLong_AsSsize_t(PyList_GET_ITEM(classes.sweep_at, 0));
-  if (!is_ordinary) return PyObject_CallFunctionObjArgs(classes.make_geometry, shape, dtype, known.cpu, nullptr);
-  Held stride(contiguous_stride(shape)), full(stride ? leaf(PyTuple_Pack(4, shape, stride.object, dtype, known.cpu)) : nullptr);
-  if (!full) return nullptr;
-  found = PyDict_GetItemWithError(classes.interned, full.object);
-  if (!found && PyErr_Occurred()) return nullptr;
-  Held made(found ? Py_NewRef(found) : classes.geometry->tp_alloc(classes.geometry, 0));
+// `Checks.fresh`, new; of None that itself.
+PyObject* fresh_checks(PyObject* checks) {
+  if (checks == Py_None) return Py_NewRef(checks);
+  PyObject* made = Py_TYPE(checks)->tp_alloc(Py_TYPE(checks), 0);
   if (!made) return nullptr;
-  if (!found) {
-    Held count(PyLong_FromLong(numel)), rank(PyLong_FromSsize_t(PyTuple_GET_SIZE(shape))), reads(PyDict_New()), views(PyDict_New());
-    if (!count || !rank || !reads || !views) return nullptr;
-    put(made.object, GEOMETRY_SHAPE, shape);
-    put(made.object, GEOMETRY_STRIDE, stride.object);
-    put(made.object, GEOMETRY_NUMEL, count.object);
-    put(made.object, GEOMETRY_EXPANSE, count.object);
-    put(made.object, GEOMETRY_DTYPE, dtype);
-    put(made.object, GEOMETRY_DEVICE, known.cpu);
-    put(made.object, GEOMETRY_BITS, zero);
-    put(made.object, GEOMETRY_NDIM, rank.object);
-    put(made.object, GEOMETRY_CONTIGUOUS, Py_True);
-    put(made.object, GEOMETRY_DENSE, Py_True);
-    put(made.object, GEOMETRY_ZERO_DIM, PyTuple_GET_SIZE(shape) ? Py_False : Py_True);
-    put(made.object, GEOMETRY_READS, reads.object);
-    put(made.object, GEOMETRY_VIEWS, views.object);
-    if (PyDict_SetItem(classes.interned, full.object, made.object) < 0) return nullptr;
-  }
-  return PyDict_SetItem(classes.interned, key.object, made.object) < 0 ? nullptr : made.release();
-}
-
-// Whether an operand's strides are a new tensor's.
-bool has_new_stride(PyObject* g) {
-  if (at(g, GEOMETRY_CONTIGUOUS) != Py_True || at(g, GEOMETRY_DENSE) != Py_True) return false;
-  PyObject *shape = at(g, GEOMETRY_SHAPE), *stride = at(g, GEOMETRY_STRIDE);
-  long step = 1;
-  for (Py_ssize_t d = PyTuple_GET_SIZE(shape) - 1; d >= 0; d--) {
-    if (PyLong_AsLong(PyTuple_GET_ITEM(stride, d)) != step) return false;
-    const long size = PyLong_AsLong(PyTuple_GET_ITEM(shape, d));
-    step *= size > 1 ? size : 1;
-  }
-  return true;
-}
-
-// Whether two shapes are equal.
-bool is_same_shape(PyObject* a, PyObject* b) {
-  if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
-  for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(a); d++) {
-    PyObject *m = PyTuple_GET_ITEM(a, d), *n = PyTuple_GET_ITEM(b, d);
-    if (m != n && PyLong_AsLong(m) != PyLong_AsLong(n)) return false;
-  }
-  return true;
-}
-
-// The geometries of results, new: of dense operands here, of others by Python. Null perhaps without an error.
-PyObject* geometries_of(PyObject* model, PyObject* instance, PyObject* inputs, PyObject* fixed) {
-  PyObject *shapes = at(instance, INSTANCE_SHAPES), *dtypes = at(model, MODEL_DTYPES);
-  bool is_basic = at(model, MODEL_BASIC) == Py_True;
-  for (Py_ssize_t i = 0; is_basic && i < PyTuple_GET_SIZE(inputs); i++) is_basic = has_new_stride(PyTuple_GET_ITEM(inputs, i));
-  if (!is_basic) return PyObject_CallFunctionObjArgs(classes.result_geometries, model, instance, inputs, fixed, nullptr);
-  const Py_ssize_t count = PyTuple_GET_SIZE(shapes);
-  Held made(count == PyList_GET_SIZE(dtypes) ? PyTuple_New(count) : nullptr);
-  for (Py_ssize_t k = 0; made && k < count; k++) {
-    PyObject *shape = PyTuple_GET_ITEM(shapes, k), *dtype = PyList_GET_ITEM(dtypes, k), *found = nullptr;
-    if (!PyTuple_Check(shape)) return nullptr;
-    for (Py_ssize_t i = 0; !found && i < PyTuple_GET_SIZE(inputs); i++) {
-      PyObject* g = PyTuple_GET_ITEM(inputs, i);
-      if (at(g, GEOMETRY_DTYPE) == dtype && is_same_shape(at(g, GEOMETRY_SHAPE), shape)) found = Py_NewRef(g);
-    }
-    if (!found) found = contiguous_geometry(shape, dtype);
-    if (!found) return PyErr_Occurred() ? nullptr
-                       : PyObject_CallFunctionObjArgs(classes.result_geometries, model, instance, inputs, fixed, nullptr);
-    PyTuple_SET_ITEM(made.object, k, found);
-  }
-  return made.release();
+  for (int slot = CHECKS_BOUND; slot <= CHECKS_READS; slot++) put(made, static_cast<Slot>(slot), at(checks, static_cast<Slot>(slot)));
+  put(made, CHECKS_PASSED, Py_None);
+  return made;
 }
 
 PyObject* copied(PyObject* like, PyObject* inputs, PyObject* geometries, PyObject* instance) {
-  Held backwards(PyDict_New()), none(PyFloat_FromDouble(0));
-  PyObject* plan = backwards && none ? Py_TYPE(like)->tp_alloc(Py_TYPE(like), 0) : nullptr;
+  Held backwards(PyDict_New()), none(PyFloat_FromDouble(0)), checks(fresh_checks(at(like, PLAN_CHECKS)));
+  PyObject* plan = backwards && none && checks ? Py_TYPE(like)->tp_alloc(Py_TYPE(like), 0) : nullptr;
   if (!plan) return nullptr;
-  for (int slot = PLAN_CHECKS; slot <= PLAN_INPLACE; slot++) put(plan, static_cast<Slot>(slot), at(like, static_cast<Slot>(slot)));
+  put(plan, PLAN_CHECKS, checks.object);
+  for (int slot = PLAN_CHECKS + 1; slot <= PLAN_INPLACE; slot++) put(plan, static_cast<Slot>(slot), at(like, static_cast<Slot>(slot)));
   for (int slot = PLAN_COMPILED; slot <= PLAN_ACCESS; slot++) put(plan, static_cast<Slot>(slot), Py_None);
   put(plan, PLAN_INPUTS, inputs);
   put(plan, PLAN_GEOMETRIES, geometries);

@@ -38,6 +38,20 @@ bool is_number_within(PyObject* number, long long lowest, long long bound) {
   return !overflow && value >= lowest && value < bound;
 }
 
+// A bound: a number, or the size of an operand's dimension, or its negative. False: it is none of an operand that there is.
+bool read_bound(PyObject* bound, PyObject* const* tensors, int count, long long& value) {
+  if (!PyTuple_CheckExact(bound)) {
+    value = PyLong_AsLongLong(bound);
+    return true;
+  }
+  const long operand = PyLong_AsLong(PyTuple_GET_ITEM(bound, 0)), dim = PyLong_AsLong(PyTuple_GET_ITEM(bound, 1));
+  if (operand < 0 || operand >= count) return false;
+  PyObject* shape = at(at(tensors[operand], TENSOR_GEOMETRY), GEOMETRY_SHAPE);
+  if (dim < 0 || dim >= PyTuple_GET_SIZE(shape)) return false;
+  value = PyLong_AsLongLong(PyTuple_GET_ITEM(bound, 2)) * PyLong_AsLongLong(PyTuple_GET_ITEM(shape, dim));
+  return true;
+}
+
 }  // namespace
 
 bool are_within(PyObject* checks, PyObject* const* tensors, int count, PyObject* const* numbers, int scalars) {
@@ -46,7 +60,9 @@ bool are_within(PyObject* checks, PyObject* const* tensors, int count, PyObject*
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bounds); i++) {
     PyObject* one = PyTuple_GET_ITEM(bounds, i);
     const long place = PyLong_AsLong(PyTuple_GET_ITEM(one, 0));
-    const long long lowest = PyLong_AsLongLong(PyTuple_GET_ITEM(one, 1)), bound = PyLong_AsLongLong(PyTuple_GET_ITEM(one, 2));
+    long long lowest, bound;
+    if (!read_bound(PyTuple_GET_ITEM(one, 1), tensors, count, lowest) || !read_bound(PyTuple_GET_ITEM(one, 2), tensors, count, bound))
+      return false;
     if (place < 0 ? -1 - place >= scalars || !is_number_within(numbers[-1 - place], lowest, bound)
                   : place >= count || !is_tensor_within(tensors[place], lowest, bound)) return false;
   }
