@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int | None:
         runpy.run_module(target, run_name="__main__", alter_sys=True)
     elif kind == "-c":
         sys.argv[0] = "-c"
-        exec(compile(target, "<string>", "exec"), {"__name__": "__main__"})
+        exec(compile(target, "<string>", "exec", dont_inherit=True), {"__name__": "__main__"})
     else:
         sys.path[0] = os.path.dirname(os.path.abspath(target))
         runpy.run_path(target, run_name="__main__")

@@ -40,6 +40,18 @@ class OperatorBase:
 _ADAPTED = {"index.Tensor": lambda x, indices: [x, index_masks.as_positions(x, indices)]}
 
 
+def own_name(target) -> str:
+    """The name of one of PyTorch's own operators; "" of anything else, such as another package's operator of that name.
+
+    >>> own_name(ops.aten.relu.default), own_name(len)
+    ('relu', '')
+    """
+    return target._opname if getattr(target, "namespace", "") in _OWN else ""
+
+
+_OWN = ("aten", "prims")
+
+
 class OpOverload(OperatorBase):
     """One overload of an op.
 

@@ -242,7 +242,7 @@ def functionalized(func, args, kwargs):
     if written:
         return _write(func, args, kwargs, written)
     reapply = by is not None and by.reapply_views
-    if func._opname in VIEWS and isinstance(args[0], Functional) and func._opname != "lift_fresh":
+    if _ops.own_name(func) in VIEWS and isinstance(args[0], Functional) and func._opname != "lift_fresh":
         return _view(func if reapply else copying(func), func, args[0], args[1:], kwargs)
     with _inside():
         return _results(_call(func, _unwrapped(args), _unwrapped(kwargs)))

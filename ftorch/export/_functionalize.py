@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._ops import OpOverload, ops
+from .._ops import OpOverload, ops, own_name
 from .._subclasses.fake_tensor import fake_like
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
@@ -177,7 +177,7 @@ class Functionalizer:
 
     def _node(self, node):
         target = node.target
-        name = getattr(target, "_opname", "")
+        name = own_name(target)
         if target is operator.getitem and isinstance(node.args[0], Node):
             part = self.made.get(node.args[0])
             if isinstance(part, dict):  # an item of a list of views
@@ -203,7 +203,7 @@ class Functionalizer:
     def _define(self, node, new):
         if isinstance(new, Node) and "val" not in new.meta and "val" in node.meta:
             new.meta["val"] = node.meta["val"]
-        if isinstance(new, Node) and not isinstance(new.meta.get("val"), tuple):
+        if isinstance(new, Node) and not isinstance(new.meta.get("val"), (tuple, list)):
             self.views[node] = _View(_Base(new), node=new)
         else:
             self.made[node] = new
@@ -231,7 +231,7 @@ class Functionalizer:
                 target = user.target
                 if isinstance(target, OpOverload) and target._form == "inplace":
                     return True
-                if target is operator.getitem or getattr(target, "_opname", "") in _VIEWS:
+                if target is operator.getitem or own_name(target) in _VIEWS:
                     pending.append(user)
         return False
 

@@ -294,7 +294,7 @@ class _Generalizer:
         if isinstance(vals[0], FakeTensor):
             given = self._given(node)
             node.meta["val"] = self._fake(vals) if given is None else given
-        elif isinstance(vals[0], tuple):
+        elif isinstance(vals[0], (tuple, list)):
             node.meta["val"] = tuple(self._fake(v) for v in zip(*vals))
 
     def _given(self, node):

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._ops import own_name
+
 RANDOM: dict[str, Any] = {}
 
 
@@ -28,7 +30,7 @@ def _random(names: str):
 
 def form_of(target):
     """The form of what a node calls, if it draws random numbers."""
-    return RANDOM.get(getattr(target, "_opname", None) or getattr(target, "__name__", ""))
+    return RANDOM.get(own_name(target) or getattr(target, "__name__", ""))
 
 
 class Keys:

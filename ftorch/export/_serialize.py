@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from .._higher_order_ops import HigherOrderOperator
-from .._ops import OpOverload
+from .._ops import OpOverload, own_name
 from .._subclasses.fake_tensor import FakeTensor
 from ..eager.core import device as _device
 from ..eager.core import dtype as _dtype
@@ -193,20 +193,20 @@ class _GraphWriter:
         value = node.meta.get("val")
         if value is None:
             return []
-        if not isinstance(value, tuple):
+        if not isinstance(value, (tuple, list)):
             self._note(node.name, value)
             return [_node_argument(node)]
         parts = {u.args[1]: u.name for u in node.users if u.target is operator.getitem}
         names = [parts.get(i, f"{node.name}_unused_{i}") for i in range(len(value))]
         for name, part in zip(names, value):
             self._note(name, part)
-        if isinstance(node.target, OpOverload) and node.target._opname in _LISTS:
+        if isinstance(value, list) or own_name(node.target) in _LISTS:
             return [{"as_tensors": [{"name": n} for n in names]}]
         return [{"as_tensor": {"name": n}} for n in names]
 
 
 def _is_part(node):
-    return isinstance(node.args[0].meta.get("val"), tuple)
+    return isinstance(node.args[0].meta.get("val"), (tuple, list))
 
 
 _RNN = "input hx params has_biases num_layers dropout train bidirectional batch_first"
@@ -242,7 +242,8 @@ def _argument_names(target, count):
         return [""] * count
     if not isinstance(target, OpOverload):
         return ["a", "b", "c"][:count]
-    known = _NAMES.get(target.__name__) or _NAMES.get(target._opname)
+    name = own_name(target)
+    known = _NAMES.get(f"{name}.{target._overloadname}") or _NAMES.get(name)
     if known is not None:
         return known.split()[:count]
     # An overload for numbers has the names of that for tensors.

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._higher_order_ops import HigherOrderOperator
-from .._ops import OpOverload
+from .._ops import OpOverload, own_name
 from ..eager.call import call_checks, kernel_functions
 from ..eager.call import op as _op
 from ..eager.call.op import to_numpy
@@ -59,7 +59,7 @@ def _refuse_values(module):
     """
     for inner in module.modules():
         for node in inner.graph.nodes if isinstance(inner, GraphModule) else ():
-            name = getattr(node.target, "_opname", "")
+            name = own_name(node.target)
             sized = name in SIZED and node.target._overloadname != "self_int"
             if sized or name in ("item", "_local_scalar_dense") or (name == "index" and any(map(_is_mask, node.args[1]))):
                 raise NoForm(f"{node.target}: values decide how large its result is, or what it is a number for; "
@@ -194,7 +194,7 @@ def _call(node, args, kwargs):
             # Of symbolic sizes there are only sums and products as such.
             args = tuple(a if isinstance(a, (int, float)) else jnp.asarray(a, jnp.float64) for a in args)
         return target(*args, **kwargs)
-    form = FORMS.get(target._opname)
+    form = FORMS.get(own_name(target))
     if form is not None:
         return form(node, *args, **kwargs)
     if target._schema is None or not hasattr(target._bound, "bind"):

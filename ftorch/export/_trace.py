@@ -16,7 +16,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._ops import OpOverload, ops
+from .._ops import OpOverload, ops, own_name
 from .._subclasses.fake_tensor import fake_like
 from ..eager.call import op as _op
 from ..eager.core import api as torch_api
@@ -216,7 +216,7 @@ class ExportLevel(TraceLevel):
             where = [k for k, i in enumerate(node.args[1]) if i is not None]
             drawn.dim = where[0] if where == [*range(where[0], where[-1] + 1)] else 0
             return value, drawn
-        places = SIZED.get(node.target._opname)
+        places = SIZED.get(own_name(node.target))
         many = [value] if isinstance(value, TensorBase) else list(value)
         if places is None or not many[0].dim() or node.target._overloadname == "self_int":
             return value, None
@@ -237,7 +237,7 @@ class ExportLevel(TraceLevel):
         Raises:
             GuardOnDataDependentSymNode: the size that is divided is one of `Draws`.
         """
-        place = _PARTED.get(getattr(node.target, "_opname", None)) if self.draws is not None else None
+        place = _PARTED.get(own_name(node.target)) if self.draws is not None else None
         if place is None:
             return
         shape = node.args[0].meta["val"].shape
@@ -398,7 +398,7 @@ def _is_composite(target) -> bool:
     """Whether a call is of a function that stands for the kernel, and has no JAX form."""
     return (
         isinstance(target, OpOverload) and not hasattr(target._bound, "definition")
-        and target._opname not in FORMS
+        and own_name(target) not in FORMS
     )
 
 

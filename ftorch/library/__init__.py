@@ -305,19 +305,13 @@ def define(qualname, schema, *, lib=None, tags=()):
         raise ValueError(
             f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}"
         )
-    namespace, name = _split_qualname(qualname)
+    namespace, name = split_name(qualname)
     if not _SCHEMA.fullmatch(schema):
         raise ValueError(
             f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> '
             f'Tensor" but got "{schema}"'
         )
     (lib or _fragment(namespace)).define(name + schema, tags=tags)
-
-
-def _split_qualname(qualname):
-    base, _, overload = qualname.partition(".")
-    namespace, name = split_name(base)
-    return namespace, f"{name}.{overload}" if overload else name
 
 
 def impl(qualname, types, func=None, *, lib=None):
@@ -339,7 +333,7 @@ def impl(qualname, types, func=None, *, lib=None):
             keys.add(_keys.key_of_device(kind))
 
     def register(function):
-        namespace, name = _split_qualname(qualname)
+        namespace, name = split_name(qualname)
         for key in sorted(keys):
             (lib or _fragment(namespace)).impl(name, function, key)
         return function
@@ -383,7 +377,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=T
     name = op.name() if isinstance(op, OpOverload) else op
 
     def register(function):
-        namespace, own = _split_qualname(name)
+        namespace, own = split_name(name)
         (lib or _fragment(namespace)).impl(own, _fake.with_context(function), "Meta",
                                            allow_override=True)
         return function

@@ -31,12 +31,6 @@ def split_name(qualname: str) -> tuple[str, str]:
             "qualname passed to the torch.library APIs must consist of a namespace and a name, e.g. "
             "aten::sin"
         )
-    if "." in parts[1]:
-        raise ValueError(
-            "The torch.library.custom_op APIs do not handle overloads, i.e. operator names with '.' "
-            f"in them. Please name your operator something like {parts[0]}::{parts[1].partition('.')[0]}"
-            f". Got: {qualname}"
-        )
     return parts[0], parts[1]
 
 
@@ -44,7 +38,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     """Makes a function an operator that is opaque to autograd and transforms.
 
     Args:
-        name: ``"namespace::name"``.
+        name: ``"namespace::name"``, with ``".overload"`` behind it for one of several.
         fn: the implementation; without it, a decorator is returned.
         mutates_args: names of the arguments that the function writes to, or "unknown".
         device_types: the device type(s) that the function is for; None for all.
@@ -119,7 +113,8 @@ class CustomOpDef:
     def _opoverload(self) -> Any:
         from .._ops import ops
 
-        return getattr(getattr(ops, self._namespace), self._name).default
+        name, _, overload = self._name.partition(".")
+        return getattr(getattr(getattr(ops, self._namespace), name), overload or "default")
 
     def __repr__(self):
         return f"<CustomOpDef({self._qualname})>"
@@ -256,6 +251,8 @@ def parse(text: str):
 def _as_printed(argument):
     """A default as PyTorch prints it: ``2.`` for the float 2.0."""
     text = argument.default_text
+    if argument.type.base == "str" and isinstance(argument.default, str):
+        return f'"{argument.default}"'
     if argument.type.base != "float" or not isinstance(argument.default, float):
         return text
     value = f"{argument.default:.16g}"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from .. import _ops
 from ..eager.autograd.unregistered import note_unregistered
 from ..eager.call import op as _op
-from ..eager.core.schema import Schema
+from ..eager.core.schema import Schema, qualified
 from ..eager.dispatch import overrides
 from ..eager.dispatch.levels import Wrapped, level_of
 from ..eager.tensor import TensorBase, modes
@@ -83,7 +83,7 @@ class Operator(_ops.OpOverload):
         self._packet = packet
         self.namespace = packet.namespace
         self.__module__ = packet.__module__
-        self._schema = schema
+        self._schema = qualified(schema)
         self._overloadname = schema.overload or "default"
         self._form = "inplace" if mutated(schema) else "function"
         # What `torch.fx` reads of declared ops.

@@ -11,6 +11,7 @@ import os
 import warnings
 from typing import Any
 
+from .._submodules import on_demand
 from ..eager.native.contexts import contextmanager
 from ..export import ExportedProgram
 from ..export import export as export_program
@@ -77,9 +78,12 @@ class ONNXProgram:
         exported_program: the `ExportedProgram`.
     """
 
+    _capture_strategy = "TorchExportNonStrictStrategy"
+
     def __init__(self, model_proto, exported_program):
         self.model_proto, self.exported_program = model_proto, exported_program
         self._session: Any = None
+        self._value_names: dict[str, str] = {}  # of the program's nodes in the model
 
     model = property(lambda self: self.model_proto)
 
@@ -143,6 +147,27 @@ class ONNXProgram:
         names = [i.name for i in self._session.get_inputs()]
         outputs = self._session.run(None, dict(zip(names, flat_arrays((args, kwargs)))))
         return tuple(from_array(o) for o in outputs)
+
+    def call_reference(self, *args, **kwargs):
+        """The model's outputs for tensors, computed by ONNX's own evaluator."""
+        from onnx.reference import ReferenceEvaluator
+
+        from ..eager.tensor import from_array
+        from ._exporting import flat_arrays
+
+        names = [i.name for i in self.model_proto.graph.input]
+        given = dict(zip(names, flat_arrays((args, kwargs))))
+        return tuple(from_array(o) for o in ReferenceEvaluator(self.model_proto).run(None, given))
+
+    def compute_values(self, value_names, args=(), kwargs=None):
+        """Values of the model by their names, inner ones, too, for tensors."""
+        import onnx
+
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model_proto)
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in value_names)
+        return ONNXProgram(model, self.exported_program)(*args, **(kwargs or {}))
 
     def __repr__(self):
         import onnx
@@ -218,7 +243,7 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
         if dynamic_axes and dynamic_shapes is None:
             dynamic_shapes = _from_axes(dynamic_axes, input_names, len(args) + len(kwargs or {}))
         mode = training if dynamo or training is not None else TrainingMode.EVAL
-        with select_model_mode_for_export(model, mode):
+        with select_model_mode_for_export(model, mode), _in_export():
             program = export_program(model, args, kwargs, dynamic_shapes=dynamic_shapes)
         names = _labels(program, dynamic_shapes)
     opset = _DEFAULT_OPSET if opset_version is None else opset_version
@@ -227,8 +252,9 @@ def export(model, args=(), f=None, *, kwargs=None, verbose=None, input_names=Non
             f"opset_version {opset} lacks ops that are needed; 18 is used", UserWarning, stacklevel=2
         )
         opset = _DEFAULT_OPSET
-    proto = to_model(program, input_names, output_names, opset, custom_translation_table, names)
+    proto, values = to_model(program, input_names, output_names, opset, custom_translation_table, names)
     made = ONNXProgram(proto, program)
+    made._value_names = values
     if optimize:
         made.optimize()
     if verify:
@@ -275,12 +301,31 @@ def _verify(made, model, args, kwargs):
         assert_close(mine, wanted.detach(), atol=1e-4, rtol=1e-4)
 
 
+_exports = 0  # that are going on
+
+
+@contextmanager
+def _in_export():
+    global _exports
+    _exports += 1
+    try:
+        yield
+    finally:
+        _exports -= 1
+
+
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported: False, the program is what always runs."""
-    return False
+    """Whether a module is run by `export`.
+
+    >>> import ftorch as torch
+    >>> torch.onnx.is_in_onnx_export()
+    False
+    """
+    return _exports > 0
 
 
 globals().update(opset_modules(__name__))
+__getattr__ = on_demand(globals(), "ops testing utils verification")
 
 __all__ = [
     "JitScalarType", "ONNXProgram", "OnnxExporterError", "OnnxExporterWarning", "OperatorExportTypes",

@@ -59,7 +59,7 @@ class Builder:
         self.initializers: dict[str, Any] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[Any, str] = {}
-        self.domains: set[str] = set()  # of operators that are not ONNX's own
+        self.domains: dict[str, int] = {}  # of operators that are not ONNX's own, and their versions
         self.any_size = False  # whether what is made now may say nothing of sizes
 
     def fresh(self, hint: str) -> str:

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 
-from .._ops import ops
+from .._ops import ops, own_name
 from ..eager.core import api as torch
 from ..eager.core import dtype as dtypes
 from ..eager.tensor import TensorBase
@@ -132,7 +132,7 @@ def _called(node, args, kwargs):
         return node.target(*args, **kwargs)
     if node.target is operator.getitem:
         return args[0][args[1]]
-    name = getattr(node.target, "_opname", "")
+    name = own_name(node.target)
     rule = _RULES.get(name)
     if rule is None or any(isinstance(m, GraphModule) for m in values):
         raise UnsupportedOperatorError(node.target, node, " of complex numbers")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._ops import OpOverload
+from .._ops import OpOverload, own_name
 from ..eager.call.op import to_numpy
 from ..eager.core import dtype as dtypes
 from ..eager.core.jax_scope import scoped
@@ -16,7 +16,7 @@ from ..eager.tensor import TensorBase
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
-from . import _ops_elementwise, _ops_nn, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
+from . import _ops_elementwise, _ops_nn, _ops_onnx, _ops_random, _ops_shape  # noqa: F401  (they fill the table)
 from ._builder import Value, onnx, value_info
 from ._complex import has_complex, real_program
 from ._kernels import translated
@@ -24,6 +24,7 @@ from ._optimize import names_in
 from ._symbolic import translation_of
 from ._table import Context, lookup
 from .errors import NoTranslation, UnsupportedOperatorError
+from .ops._impl import ONNX_ATEN_DECOMP_TABLE
 
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div",
                operator.mod: "Mod"}
@@ -179,10 +180,12 @@ class _Exporter:
         val = node.meta.get("val")
         g = self.g
         g.name = target._opname
-        g.results = val if isinstance(val, tuple) else (val,)
+        g.results = tuple(val) if isinstance(val, (tuple, list)) else (val,)
         function = self.custom.get(target) or self.custom.get(target.overloadpacket)
         if function is None:
-            function = translation_of(target, g.opset) or lookup(g.name)
+            # What the table says of a name is of PyTorch's own: other packages' ``sin`` may be another function.
+            name = own_name(target) or f"{target.namespace}::{g.name}"
+            function = translation_of(target, g.opset) or lookup(name)
         if function is None:
             return translated(g, node, self.values)
         try:
@@ -246,7 +249,7 @@ def _checks_of(graph):
     """The nodes that check numbers, for which ONNX has no words."""
     found = set()
     for node in reversed(graph.nodes):
-        is_check = getattr(node.target, "_opname", "") in _CHECKS
+        is_check = own_name(node.target) in _CHECKS
         if is_check or (node.op == "call_function" and node.users and all(user in found for user in node.users)):
             found.add(node)
     return found
@@ -276,7 +279,7 @@ def used(nodes, outputs):
 
 @scoped
 def to_model(program, input_names=None, output_names=None, opset=18, custom=None, sizes=None):
-    """The ONNX model of a program.
+    """The ONNX model of a program, and the names that its nodes have in it.
 
     Args:
         sizes: {symbol: name of the size in the model}.
@@ -287,6 +290,9 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
     """
     from ..export._functionalize import functionalized
 
+    newer = {op: function for op, function in ONNX_ATEN_DECOMP_TABLE.items() if op._overloadname > f"opset{opset}"}
+    if newer and any(node.target in newer for node in program.graph.nodes):
+        program = program.run_decompositions(newer)
     functional = functionalized(program, {})
     sizes = sizes or {}
     if has_complex(functional):
@@ -301,12 +307,13 @@ def to_model(program, input_names=None, output_names=None, opset=18, custom=None
     graph = onnx.helper.make_graph(nodes, "main_graph", inputs, outputs, initializers)
     model = onnx.helper.make_model(
         graph, opset_imports=[onnx.helper.make_opsetid("", opset), *(
-            onnx.helper.make_opsetid(domain, 1) for domain in sorted(exporter.g.domains))],
+            onnx.helper.make_opsetid(*entry) for entry in sorted(exporter.g.domains.items()))],
         producer_name="ftorch",
     )
     model.ir_version = min(model.ir_version, 10)
     onnx.checker.check_model(model)
-    return model
+    values = {node.name: v.name for node, v in exporter.values.items() if isinstance(v, Value)}
+    return model, values
 
 
 def flat_arrays(values):

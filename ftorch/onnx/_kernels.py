@@ -66,11 +66,11 @@ def translated(g, node, values):
     finally:
         g.any_size = False
     val = node.meta["val"]
-    shown = val if isinstance(val, tuple) else (val,)
+    shown = val if isinstance(val, (tuple, list)) else (val,)
     results = [
         dataclasses.replace(value(g, r), shape=tuple(v.shape)) for r, v in zip(results, shown)
     ]
-    return results if isinstance(val, tuple) else results[0]
+    return results if isinstance(val, (tuple, list)) else results[0]
 
 
 _SIZES = ((7, 4), (11, 3))  # first and further sizes of symbols, at which kernels are looked at

@@ -100,7 +100,7 @@ class Graph:
         domain, _, kind = opname.rpartition("::")
         if domain:
             attributes["domain"] = domain
-            g.domains.add(domain)
+            g.domains.setdefault(domain, 1)
         names = ["" if value is None else value.name for value in inputs]
         made = g.raw(kind, *names, outputs=outputs, **attributes)
         values = _typed(g, [made] if outputs == 1 else made, inputs)

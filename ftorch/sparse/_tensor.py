@@ -439,6 +439,8 @@ class SparseTensor(Tensor):
         kwargs = kwargs or {}
         name = overrides.called_name(func)
         found = TABLE.get(name) or TABLE.get(getattr(func, "_opname", ""))  # overloads, too
+        if getattr(func, "namespace", "aten") not in ("aten", "prims"):
+            found = None  # another package's operator of the name
         if found is not None:
             return found(*args, **kwargs)
         inner = overrides.composition(func) or getattr(func, "_function", None)

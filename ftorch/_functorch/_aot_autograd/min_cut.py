@@ -10,6 +10,7 @@ import heapq
 import math
 import operator
 
+from ..._ops import own_name
 from ...eager.tensor import TensorBase
 from ...fx import Graph, Node
 from .. import config
@@ -32,7 +33,7 @@ _MOST_STEPS = 100
 
 
 def _name(node):
-    return getattr(node.target, "_opname", "")
+    return own_name(node.target)
 
 
 def _is_view(node):

@@ -306,6 +306,8 @@ class TraceLevel(Level):
         for t in call.mutated(leaves):
             count_write(t)
         parts = call.parts(lambda of, i: self.graph.call_function(operator.getitem, (of, i)), node)
+        if any(part is not node for part in parts) and all(isinstance(v, TensorBase) for v in value):
+            node.meta["val"] = call.result(fake_like(v) if isinstance(v, TensorBase) else v for v in value)
         return tuple(
             self.track(item, part) if isinstance(item, TensorBase) else item
             for item, part in zip(value, parts)

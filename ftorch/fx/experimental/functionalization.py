@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._dispatch.view_replay import SEVERAL, VIEWS, Owner, Replay, copying, functional_form
-from ..._ops import OpOverload, ops
+from ..._ops import OpOverload, ops, own_name
 from ..._subclasses.fake_tensor import fake_like
 from ..graph import Graph
 from ..node import Node, map_arg
@@ -31,7 +31,7 @@ class Functional:
 
 
 def _is_write(target):
-    return isinstance(target, OpOverload) and target._form == "inplace" and target._opname.endswith("_")
+    return isinstance(target, OpOverload) and target._form == "inplace" and own_name(target).endswith("_")
 
 
 class Functionalization(Replay):
@@ -63,7 +63,7 @@ class Functionalization(Replay):
     # --- emitting
 
     def _call(self, target, args, kwargs=None, like: Any = None, name=None) -> Node:
-        if self.copies and getattr(target, "_opname", None) in VIEWS:
+        if self.copies and own_name(target) in VIEWS:
             target, name = copying(target), None
         name = name or (getattr(target, "_opname", None) or target.__name__).partition(".")[0]
         node = self.graph.call_function(target, tuple(args), kwargs or {}, name=name)
@@ -109,7 +109,7 @@ class Functionalization(Replay):
         """Emits what stands for a recorded call."""
         target = old.target
         self._origin = {k: old.meta[k] for k in _META if k in old.meta}
-        name = getattr(target, "_opname", "")
+        name = own_name(target)
         whole = old.args[0] if old.args and isinstance(old.args[0], Node) else None
         source = None if whole is None else self.tensors[whole]
         if isinstance(source, Functional) and name in VIEWS and isinstance(target, OpOverload):

@@ -212,7 +212,7 @@ def calculate_out_dimension(d_in, module_instance, index):
     padding, kernel, stride, dilation = (v[index] for v in pick)
     if d_in == Dyn:
         return Dyn
-    if not isinstance(d_in, int):
+    if not isinstance(d_in, int) and not hasattr(d_in, "free_symbols"):  # a symbol of sympy is fine
         raise TypeError(f"{d_in} in {module_instance} must be a number or Dyn. Received {type(d_in)}")
     return (d_in + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
@@ -460,6 +460,17 @@ def element_wise_eq(n: Node):
     return found
 
 
+@register_algebraic_expressions_inference_rule(nn.Conv2d)
+def conv_rule(n: Node, module_instance):
+    """The last two sizes behind a convolution as expressions of those before."""
+    before, after = _node_of(n.args[0]).type, n.type
+    if not isinstance(before, TensorType) or not isinstance(after, TensorType):
+        return None
+    behind = [calculate_out_dimension(before.__args__[i + 2], module_instance, i) for i in range(2)]
+    n.type = TensorType((*after.__args__[:2], *behind))
+    return n.type
+
+
 class Refine:
     """Variables for unknown sizes, and the equations between them.
 
@@ -487,6 +498,35 @@ class Refine:
         if isinstance(typ, (list, tuple)):
             return type(typ)(map(self.replace_dyn_with_fresh_var, typ))
         return typ
+
+    def symbolic_relations(self):
+        """Writes sizes behind convolutions as expressions of those before; gives True. Needs sympy."""
+        for n in self.traced.graph.nodes:
+            self.infer_symbolic_relations(n)
+        return True
+
+    def convert_to_sympy_symbols(self, typ):
+        """A type with symbols of sympy in the place of variables."""
+        import sympy
+
+        if isinstance(typ, Var):
+            return sympy.symbols(str(typ))
+        if isinstance(typ, TensorType):
+            return TensorType(tuple(map(self.convert_to_sympy_symbols, typ.__args__)))
+        if isinstance(typ, (list, tuple)):
+            return type(typ)(map(self.convert_to_sympy_symbols, typ))
+        return typ
+
+    def infer_symbolic_relations(self, n: Node):
+        """Does it for a node, whose arguments have expressions."""
+        n.type = self.convert_to_sympy_symbols(n.type)
+        if n.op == "output":
+            n.type = reduce_types(n.args[0])
+            return n.type
+        if n.op == "call_function" and n.target in _RULES:
+            return _RULES[n.target](n)
+        module = self.traced.get_submodule(n.target) if n.op == "call_module" else None
+        return _RULES[type(module)](n, module) if type(module) in _RULES else None
 
     def refine_node(self, n: Node):
         """Does it for a node, whose arguments were refined."""

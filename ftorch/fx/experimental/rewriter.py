@@ -31,14 +31,19 @@ class AST_Rewriter(ast.NodeTransformer):  # noqa: N801  (PyTorch's)
             node.decorator_list = []
         captured = {**_captured(fn), "_torch_assert": ftorch._assert}
         body = tree.body[0]
+        for node in ast.walk(body.args):
+            if isinstance(node, ast.arg):
+                node.annotation = None  # the function has their values
+        body.returns = None
         made_by = ast.parse(f"def _maker({', '.join(captured)}):\n    pass").body[0]
         made_by.body = [body, ast.Return(ast.Name(body.name, ast.Load()))]
         tree.body = [made_by]
         scope: dict[str, Any] = {}
-        exec(compile(ast.fix_missing_locations(tree), inspect.getfile(fn), "exec"), scope)
+        exec(compile(ast.fix_missing_locations(tree), inspect.getfile(fn), "exec", dont_inherit=True), scope)
         # It sees the globals of the function, where wrapped functions are replaced while a program is traced.
         made = FunctionType(scope["_maker"].__code__, fn.__globals__)(**captured)
         made.__defaults__, made.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
+        made.__annotations__ = dict(fn.__annotations__)
         made.__dict__.update(fn.__dict__)
         return made
 

@@ -180,7 +180,9 @@ class Emitter:
             self.program_results(s.made, call, s.place, names, lines)
             return
         targets = [self.target(r, s.place, names) for r in s.results]
-        if s.shape == "one":
+        if s.shape == "none":
+            lines.append(f"{names.give(Value('none'))} = {call}")
+        elif s.shape == "one":
             lines.append(f"{targets[0]} = {call}")
         else:
             lines.append(f"{', '.join(targets)}, = {call}")

@@ -8,7 +8,7 @@ from typing import Any
 from ..program.objects import Function as ProgramFunction
 from ..program.types import BOOL, COMPLEX, DEVICE, FLOAT, INT, NONE, STR, TENSOR, Type, parse_type
 from .ir import Function, Node, Value
-from .schemas import MISSING, forms, match, scalar_result
+from .schemas import MISSING, forms, match, results_of, scalar_result
 
 __all__ = ["Calls"]
 
@@ -198,8 +198,10 @@ class Calls:
         """A call of an operator, with what its form has by default."""
         kinds = [v.kind for v in given]
         if namespace != "aten":
-            result = {"dtype": INT, "device": DEVICE}.get(name, TENSOR)
-            return self.none(self.node(f"{namespace}::{name}", given, [result], place))
+            results = results_of(namespace, name)
+            if results is None:
+                results = [{"dtype": INT, "device": DEVICE}.get(name, TENSOR)]
+            return self.as_one(self.node(f"{namespace}::{name}", given, results, place))
         magic = self.unit.classes.get(kinds[0].name) if kinds and kinds[0].is_class else None
         if magic is not None and f"__{name}__" in magic.methods:
             return self.method(given[0], f"__{name}__", magic, given[1:], keywords, place)
@@ -228,11 +230,13 @@ class Calls:
             operands.append(self.operand(a, what, given, keywords))
         node = self.operator_node(name, operands, found.results, place, [
             (a.name, a.default, a.keyword_only) for a in found.arguments])
-        if not node.results:
-            return self.constant(None)
-        if len(node.results) == 1:
-            return node.results[0]
-        kind = Type("Tuple", tuple(found.results))
+        return self.as_one(node)
+
+    def as_one(self, node) -> Value:
+        """What an operator gives as one value."""
+        if len(node.results) < 2:
+            return self.none(node)
+        kind = Type("Tuple", tuple(v.kind for v in node.results))
         return self.node("prim::TupleConstruct", node.results, [kind]).results[0]
 
     def operand(self, a, what, given, keywords):

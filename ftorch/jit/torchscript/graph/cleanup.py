@@ -30,10 +30,21 @@ def clean(graph: Graph) -> None:
 def _has_effects(node) -> bool:
     if node.op in _EFFECTS:
         return True
-    name = node.op.partition("::")[2]
-    if node.op.startswith("aten::") and (name in _MUTATING or name.endswith("_") and not name.endswith("__")):
+    room, _, name = node.op.partition("::")
+    if room not in ("aten", "prim") and _writes(room, name):
+        return True
+    if room == "aten" and (name in _MUTATING or name.endswith("_") and not name.endswith("__")):
         return True
     return any(_has_effects(n) for b in node.nested for n in b.body)
+
+
+def _writes(namespace, name) -> bool:
+    """Whether an operator of another package writes to what it is given."""
+    from ...._ops import ops
+
+    packet = getattr(getattr(ops, namespace), name, None)
+    schemas = [] if packet is None else [getattr(packet, overload)._schema for overload in packet.overloads()]
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 def eliminate(graph: Graph) -> None:

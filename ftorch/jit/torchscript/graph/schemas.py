@@ -406,6 +406,18 @@ def scalar_result(name: str, kinds: list[Type]) -> Type | None:
     return None
 
 
+def results_of(namespace: str, name: str) -> list[Type] | None:
+    """The types of what another package's operator gives, or None where nobody says so."""
+    from ...._ops import ops
+
+    packet = getattr(getattr(ops, namespace), name, None)
+    overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet is not None else []
+    schema = overloads[0]._schema if overloads else None
+    if schema is None or not hasattr(schema, "returns"):
+        return None
+    return [_result(text, {}) for text in _of_declaration(schema).results]
+
+
 def schema_text(op: str, operands: list[Type], results: list[Type]) -> str:
     """The schema of a node's operator, of the overload that takes operands of these types.
 

@@ -304,12 +304,14 @@ class Recorder(IndexedCalls, metaclass=_PerThread):
             results, shape = [Value(hint, frame=self.frame)], "one"
             if not inplace:
                 self.bind(result, results[0])
+        elif result is None:
+            results, shape = [], "none"
         else:
             shape = "list" if isinstance(result, list) or op in LISTS else "tuple"
             results = []
             for r in result:
                 results.append(self.bind(r, Value(hint, frame=self.frame)))
-        for value, r in zip(results, [result] if isinstance(result, TensorBase) else result):
+        for value, r in zip(results, [result] if isinstance(result, TensorBase) else result or ()):
             given = [v for v in flat([operands, named]) if isinstance(v, Value)]
             value.detail = described(r, given) if isinstance(r, TensorBase) else ""
         statement = Statement(op, operands, named, results, shape, writes or op in EFFECTS, place)

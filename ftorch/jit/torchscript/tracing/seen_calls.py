@@ -37,9 +37,9 @@ class SeenCalls(TorchDispatchMode):
             if isinstance(result, TensorBase) and recorder.known(result) is None:
                 recorder.bind(result, Value("c", "constant"))
             return result
-        if not has_tensor(result):
+        if not has_tensor(result) and not func._schema.is_mutable:
             return result
-        if isinstance(func, EngineOverload):
+        if isinstance(func, EngineOverload) and has_tensor(result):
             self._left_to_python(func, args, kwargs, result)
             return result
         if name == "aten::as_strided":

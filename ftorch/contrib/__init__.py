@@ -1,0 +1,1 @@
+"""Kept empty, as PyTorch has it (``torch.contrib``)."""
