@@ -107,3 +107,14 @@ def tags_of(namespace, name, overload, schema) -> list[Tag]:
         if arguments and arguments[0].type.alias is not None:
             names.add("inplace")
     return [tag for tag in Tag if tag.name in names and f"-{tag.name}" not in names]
+
+
+@functools.cache
+def pointwise_names() -> frozenset[str]:
+    """The names of ATen's ops that are functions of single elements, without the underscores of those in place.
+
+    >>> "acosh" in pointwise_names(), "sort" in pointwise_names()
+    (True, False)
+    """
+    names = (name.partition(".")[0] for name, tags in _listed_tags().items() if "pointwise" in tags)
+    return frozenset(name.removesuffix("_") for name in names)

@@ -16,6 +16,7 @@ from ..eager.call import op as _op
 from ..eager.core import api as _torch
 from ..eager.core import formats as _formats
 from ..eager.tensor import Tensor as _Tensor
+from ._extents import extent_of
 from ._tensor import NestedTensor, made, to_padded
 
 __getattr__ = _on_demand(globals(), "_internal")
@@ -152,7 +153,7 @@ def _with_holes(values, offsets, lengths, at=1):
     starts, counts = np.asarray(_op.to_numpy(offsets)), np.asarray(_op.to_numpy(lengths))
     rows = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, counts)]).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    out = made([values.index_select(at - 1, _torch.from_numpy(rows))], _torch.from_numpy(ends), at=at)
+    out = made([values.index_select(at - 1, _torch.from_numpy(rows))], _torch.from_numpy(ends), extent_of(lengths), at)
     out._holes = values, offsets, lengths
     return out
 

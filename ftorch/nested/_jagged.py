@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
+
+import numpy as np
 
 import ftorch as torch
 
+from .._dispatch.aten_schemas import pointwise_names as _tagged
+from ..eager.kernels._common import wrap_dim
 from ..eager.tensor import Tensor
 
 # Functions of single elements of several operands: dense ones are broadcast to the components.
@@ -14,7 +19,18 @@ POINTWISE = frozenset(
     "logical_and logical_or lerp masked_fill add_ sub_ mul_ div_ __radd__ __rmul__ __rsub__ "
     "__rtruediv__".split()
 )
+# What is of single elements besides, without a tag or composed of what has one.
+_COMPOSED = frozenset(
+    "isclose ldexp float_power xlogy xlog1py mvlgamma polygamma conj real angle isreal isposinf isneginf byte char short "
+    "cdouble cfloat chalf bfloat16 frexp relu6 and or xor mod fill one_hot max min clip invert erf ndtr".split()
+)
 METHODS: dict = {}
+
+
+@functools.cache
+def pointwise_names() -> frozenset:
+    """Functions of single elements, without the underscores of those in place."""
+    return _tagged() | _COMPOSED
 
 
 def _method(function):
@@ -36,10 +52,12 @@ def _inner(input, dim, name):
     Raises:
         RuntimeError: for these two.
     """
-    if not isinstance(dim, int) or dim % input.dim() in (0, input._at):
-        at = dim % input.dim() if isinstance(dim, int) else dim
-        raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
-    return dim % input.dim() - 1
+    if not isinstance(dim, int):
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={dim}")
+    at = wrap_dim(dim, input.dim())
+    if at in (0, input._at):
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on {'ragged dim' if at else 'dim=0'}")
+    return at - 1
 
 
 def rows(input, dense, name):
@@ -51,18 +69,35 @@ def rows(input, dense, name):
     extra = dense.dim() - input.dim()
     if extra < -1 or (extra == -1 and dense.shape[0] == 1):
         return dense
-    if extra == 0 and dense.shape[1] == 1:
-        if dense.shape[0] == 1:
-            return dense[0]
-        if dense.shape[0] == len(input):
-            from ._tensor import _places
+    at = input._at
+    if extra == 0 and dense.shape[0] == dense.shape[at] == 1:
+        return dense[0]
+    if extra == 0 and dense.shape[0] == len(input):
+        from ._tensor import _places
 
-            return dense.squeeze(1).index_select(0, _places(input)[0].to(dense.device))
+        batch, place = (p.to(dense.device) for p in _places(input))
+        if dense.shape[at] == 1:
+            return dense.squeeze(at).index_select(0, batch).movedim(0, at - 1)
+        size = [*dense.shape]
+        size[at] = lengths_of(input)[1]
+        return dense.expand(size).movedim(at, 1)[batch, place].movedim(0, at - 1)
     sizes = ", ".join(str(n) for n in input.size())
     raise RuntimeError(
-        f"cannot call binary pointwise function {name}.Tensor with inputs of shapes ({sizes}) and "
-        f"{tuple(dense.shape)}"
+        f"cannot call binary pointwise function {name}.Tensor with inputs of shapes torch.Size([{sizes}]) and "
+        f"torch.Size({list(dense.shape)})"
     )
+
+
+def lengths_of(input):
+    """The shortest and the longest component's length, (0, 0) without components.
+
+    Raises:
+        AttributeError: in the strided layout.
+    """
+    if input._offsets is None:
+        raise AttributeError("'Tensor' object has no attribute '_max_seqlen'")
+    counts = input.counts()
+    return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
 
 
 def product(input, dense):
@@ -75,6 +110,42 @@ def product(input, dense):
     return _with(input, torch.cat(parts))
 
 
+def product_over_ragged(a, b):
+    """The product of the matrices of two jagged tensors, of which the ragged dimension is summed over: dense.
+
+    Raises:
+        RuntimeError: where another one is.
+    """
+    if a._ragged != b._ragged or a._at != a.dim() - 1 or b._at != b.dim() - 2:
+        raise RuntimeError(
+            f"matmul(): not supported between inputs of shapes {tuple(a.size())} and {b.size()}"
+        )
+    return torch.stack([x @ y for x, y in zip(a.unbind(), b.unbind())])
+
+
+def item(input, key):  # noqa: F811  (of an index)
+    """``input[key]``: a component, or the same part of the rows of all components."""
+    if isinstance(key, int):
+        return input.unbind()[key]
+    key = key if isinstance(key, tuple) else (key,)
+    if key and isinstance(key[0], int):
+        return input.unbind()[key[0]][key[1:]]
+    if any(isinstance(k, (Tensor, list, np.ndarray)) for k in key):
+        raise NotImplementedError("aten.index.Tensor")
+    found, dim = input, 0
+    for k in key:
+        if k is ...:
+            dim += input.dim() - sum(j is not None and j is not ... for j in key)
+        elif k is None:
+            found, dim = unsqueeze(found, dim), dim + 1
+        elif isinstance(k, slice):
+            at = _inner(found, dim, "slice")
+            found, dim = _with(found, found._leaves[0][(slice(None),) * at + (k,)]), dim + 1
+        else:
+            found = select(found, dim, k)
+    return found
+
+
 def from_padded(input, padded):
     """The jagged tensor of a tensor's structure whose components are the beginnings of dense rows."""
     from ._tensor import _places
@@ -85,8 +156,8 @@ def from_padded(input, padded):
 
 @_method
 def unsqueeze(input, dim):
-    at = dim % (input.dim() + 1)
-    if at < 1 or at == input._at == 1:
+    at = wrap_dim(dim, input.dim() + 1)
+    if at < 1:
         raise RuntimeError(f"unsqueeze(): not supported for NestedTensor on dim={at}")
     return _with(input, input._leaves[0].unsqueeze(at - 1), input._at + (at <= input._at))
 
@@ -94,7 +165,7 @@ def unsqueeze(input, dim):
 @_method
 def squeeze(input, dim=None):
     if dim is None:
-        raise RuntimeError("squeeze(): not supported for NestedTensor without a dimension")
+        raise NotImplementedError("aten.squeeze.default")
     at = _inner(input, dim, "squeeze")
     leaf = input._leaves[0].squeeze(at)
     return _with(input, leaf, input._at - (at < input._at - 1 and leaf.dim() < input.dim() - 1))
@@ -110,7 +181,7 @@ def unflatten(input, dim, sizes):
 def flatten(input, start_dim=0, end_dim=-1):
     start, end = (_inner(input, d, "flatten") for d in (start_dim, end_dim))
     if start < input._at - 1 < end:
-        raise RuntimeError(f"flatten(): not supported for NestedTensor on dim={input._at}")
+        raise RuntimeError("flatten(): not supported for NestedTensor on ragged dim")
     return _with(input, input._leaves[0].flatten(start, end), input._at - (start < input._at - 1) * (end - start))
 
 
@@ -153,20 +224,121 @@ def reshape(input, *shape):
 
 def _reshaped(input, shape, name):
     shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-    if len(shape) < 2 or shape[0] not in (len(input), -1) or not (shape[1] is input._ragged or shape[1] == -1):
+    is_ragged = len(shape) > 1 and (shape[1] == input._ragged or shape[1] == -1 and (len(shape) > 2 or input.dim() == 2))
+    if not is_ragged or shape[0] not in (len(input), -1):
         raise RuntimeError(f"view(): cannot view shape {tuple(input.size())} as {list(shape)}")
     leaf = input._leaves[0]
     return _with(input, getattr(leaf, name)(leaf.shape[0], *shape[2:]))
 
 
 @_method
-def _all(input):
-    return input._leaves[0].all()
+def permute(input, *dims):
+    dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    dims = [wrap_dim(d, input.dim()) for d in dims]
+    if dims and dims[0] != 0:
+        raise ValueError("Permute is not supported on the batch dimension for jagged NT")
+    return _with(input, input._leaves[0].permute([d - 1 for d in dims[1:]]), dims.index(input._at))
 
 
 @_method
-def _any(input):
-    return input._leaves[0].any()
+def T(input):  # noqa: N802
+    return permute(input, *range(input.dim() - 1, -1, -1))
+
+
+@_method
+def mT(input):  # noqa: N802
+    return input.transpose(-2, -1)
+
+
+@_method
+def expand(input, *size):
+    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    if len(size) != input.dim() or size[0] != len(input) or size[input._at] != input._ragged:
+        raise RuntimeError(f"expand(): cannot expand shape {tuple(input.size())} -> {list(size)}")
+    inner = list(size[1:])
+    inner[input._at - 1] = -1
+    return _with(input, input._leaves[0].expand(inner))
+
+
+@_method
+def select(input, dim, index):
+    at = wrap_dim(dim, input.dim())
+    if at == 0:
+        return input.unbind()[index]
+    at = _inner(input, dim, "select")
+    return _with(input, input._leaves[0].select(at, index), input._at - (at < input._at - 1))
+
+
+@_method
+def narrow(input, dim, start, length):
+    return _with(input, input._leaves[0].narrow(_inner(input, dim, "narrow"), start, length))
+
+
+@_method
+def split(input, split_size_or_sections, dim=0):
+    split_size = split_size_or_sections
+    at = _inner(input, dim, "split" if isinstance(split_size, int) else "split_with_sizes")
+    return tuple(_with(input, part) for part in input._leaves[0].split(split_size, at))
+
+
+@_method
+def split_with_sizes(input, split_sizes, dim=0):
+    return split(input, list(split_sizes), dim)
+
+
+@_method
+def masked_select(input, mask):
+    from ._tensor import made
+
+    if input.dim() > 2:
+        raise RuntimeError("masked_select only support 2-D selections currently")
+    kept = [m.sum() for m in mask.unbind()]
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.stack(kept).cumsum(0)])
+    return made([input._leaves[0].masked_select(mask._leaves[0])], offsets)
+
+
+@_method
+def index_put(input, indices, values, accumulate=False):
+    return _with(input, _written(input, indices, values, accumulate))
+
+
+@_method
+def index_put_(input, indices, values, accumulate=False):
+    input._leaves[0].copy_(_written(input, indices, values, accumulate))
+    return input
+
+
+def _written(input, indices, values, accumulate):
+    """The rows with values at places of components: (component, a place in each of its dimensions)."""
+    at, (component, *rest) = input._at, indices
+    leaf = input._leaves[0]
+    if len(rest) >= at:
+        rest[at - 1] = input._offsets[component] + rest[at - 1]
+        return leaf.index_put(tuple(rest), values, accumulate)
+    leaf, bounds = leaf.clone(), input._offsets.tolist()
+    for i, c in enumerate(component.reshape(-1).tolist()):  # whole rows of the components
+        part = leaf.narrow(at - 1, bounds[c], bounds[c + 1] - bounds[c])
+        place = tuple(p.reshape(-1)[i] for p in rest)
+        part[place] = part[place] + values if accumulate else values
+    return leaf
+
+
+@_method
+def _item(input):
+    raise RuntimeError(f"a Tensor with {input.numel()} elements cannot be converted to Scalar")
+
+
+@_method
+def __bool__(input):
+    raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+
+
+@_method
+def embedding_bag(input, weight, *args, per_sample_weights=None, **kwargs):
+    if per_sample_weights is not None:
+        kwargs["per_sample_weights"] = per_sample_weights._leaves[0]
+    offsets = input._offsets if kwargs.get("include_last_offset") else input._offsets[:-1]
+    return torch.nn.functional.embedding_bag(input._leaves[0], weight, offsets, *args, **kwargs)
 
 
 @_method
@@ -184,7 +356,7 @@ def __deepcopy__(input, memo):
     found = memo.get(id(input))
     if found is None:
         leaf = copy.deepcopy(input._leaves[0], memo)
-        found = memo[id(input)] = made([leaf], copy.deepcopy(input._offsets, memo), input._ragged)
+        found = memo[id(input)] = made([leaf], copy.deepcopy(input._offsets, memo), input._ragged, input._at)
         found.__dict__.update(copy.deepcopy(input.__dict__, memo))
     return found
 
@@ -219,11 +391,11 @@ def extreme(func, name, input, keepdim=False):
     return func(input.to_padded_tensor(padding), 1, keepdim)
 
 
-def dense_operands(input, name, args):
+def dense_operands(input, name, args, kwargs):
     """Arguments with dense tensors as rows."""
     from ._tensor import NestedTensor
 
-    return [
-        rows(input, a, name.strip("_")) if isinstance(a, Tensor) and not isinstance(a, NestedTensor) else a
-        for a in args
-    ]
+    def row(a):
+        return rows(input, a, name.strip("_")) if isinstance(a, Tensor) and not isinstance(a, NestedTensor) else a
+
+    return [row(a) for a in args], {key: row(a) for key, a in kwargs.items()}

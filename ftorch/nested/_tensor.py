@@ -8,7 +8,7 @@ the graph; a nested tensor requires grad if one of them does.
 
 from __future__ import annotations
 
-import itertools
+import functools
 
 import numpy as np
 
@@ -23,22 +23,8 @@ from ..eager.dispatch import overrides
 from ..eager.kernels._common import wrap_dim
 from ..eager.memory.storage import Storage
 from ..eager.tensor import Tensor
-from . import _jagged, _strided
-
-_numbers = itertools.count(1)
-
-
-class Ragged:
-    """The extent of a dimension that differs from component to component: equal to itself only."""
-
-    is_extent = True  # which a `torch.Size` may hold
-
-    def __init__(self):
-        self.number = next(_numbers)
-
-    def __repr__(self):
-        return f"j{self.number}"
-
+from . import _jagged, _reductions, _strided
+from ._extents import extent_of
 
 # Functions of single elements, or of the last dimensions: they are done on the leaves.
 _ON_LEAVES = frozenset(
@@ -52,7 +38,14 @@ _ON_LEAVES = frozenset(
     "__rtruediv__ rsub threshold threshold_ tanhshrink softshrink hardshrink cpu cuda type_as "
     "masked_fill _relu normalize positive".split()
 )
-_LAST_DIMENSIONS = frozenset("softmax log_softmax sum mean amax amin prod cumsum argmax".split())
+
+
+@functools.cache
+def _is_pointwise(name) -> bool:
+    """Whether a function is of single elements, by the tags of ATen's op; jagged tensors have all of these."""
+    plain = name.strip("_") if name.startswith("__") else name.removesuffix("_")
+    forms = {plain, plain.removeprefix("r"), plain.removeprefix("i"), plain.removeprefix("special_")}
+    return bool(forms & _jagged.pointwise_names())
 
 
 class NestedTensor(Tensor):
@@ -81,36 +74,32 @@ class NestedTensor(Tensor):
         if first._offsets is not None:
             if name in _jagged.METHODS:
                 return _jagged.METHODS[name](*args, **kwargs)
-            if name in _jagged.POINTWISE:
-                args = _jagged.dense_operands(first, name, args)
+            if name in _jagged.POINTWISE or _is_pointwise(name):
+                args, kwargs = _jagged.dense_operands(first, name, args, kwargs)
             if name == "chunk" and (args[2] if len(args) > 2 else kwargs.get("dim", 0)) % first.dim() != 1:
                 return _jagged.chunk(*args, **kwargs)
-            if name in ("max", "min"):
-                dim = args[1] if len(args) > 1 else kwargs.pop("dim", None)
-                if dim is None:
-                    return func(first._leaves[0])
-                if isinstance(dim, int) and dim % first.dim() == 1:
-                    return _jagged.extreme(func, name, first, *args[2:], **kwargs)
+            if name in _reductions.NAMES and not any(isinstance(a, Tensor) for a in args[1:]) and "other" not in kwargs:
+                return _reductions.reduced(func, name, *args, **kwargs)
+            if name in ("softmax", "log_softmax"):
+                return _reductions.softmax(func, name, *args, **kwargs)
+            if _is_pointwise(name):
+                return mapped(func, name, first, args, kwargs)
         if first._offsets is None:
             if name in _strided.METHODS:
                 return _strided.METHODS[name](*args, **kwargs)
             _strided.refuse(first, name, args)
         if name in _ON_LEAVES:
             return mapped(func, name, first, args, kwargs)
-        if (
-            name in _LAST_DIMENSIONS
-            and first._offsets is not None
-            or name in ("softmax", "log_softmax")
-        ):
-            return reduced(func, name, *args, **kwargs)
+        if first._offsets is None and name in ("softmax", "log_softmax"):
+            return _over_components(func, name, *args, **kwargs)
         if name in ("matmul", "bmm", "__matmul__"):
-            return _matmul(func, *args)
+            return _matmul(func, *args, *kwargs.values())
         if name in ("cat", "concat"):
             return _cat(func, *args, **kwargs)
         inner = overrides.composition(func)
         if inner is not None:
             return inner(*args, **kwargs)
-        raise _strided.not_run(name)
+        raise _strided.not_run(name) if first._offsets is None else NotImplementedError(f"aten.{name}.default")
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -147,6 +136,11 @@ class NestedTensor(Tensor):
         if any(g is None for g in grads):
             return None
         return made(grads, self._offsets, self._ragged, self._at)
+
+    @grad.setter
+    def grad(self, value):
+        for x, g in zip(self._leaves, [None] * len(self._leaves) if value is None else value._leaves, strict=True):
+            x.grad = g
 
     def requires_grad_(self, requires_grad=True):
         """Sets whether autograd records operations on the tensor."""
@@ -201,6 +195,45 @@ class NestedTensor(Tensor):
         return copy
 
     _ragged_idx = property(lambda self: self._at)
+    _min_seqlen = property(lambda self: _jagged.lengths_of(self)[0])
+    _max_seqlen = property(lambda self: _jagged.lengths_of(self)[1])
+    _maybe_min_seqlen, _maybe_max_seqlen = _min_seqlen, _max_seqlen
+    _size = property(lambda self: tuple(self.size()))
+    _strides = property(lambda self: self.stride())
+
+    def _get_min_seqlen(self):
+        return self._min_seqlen
+
+    def _get_max_seqlen(self):
+        return self._max_seqlen
+
+    def stride(self, dim=None):
+        """The strides, of which the batch's is a multiple of the ragged extent."""
+        if self._offsets is None:
+            raise RuntimeError("Internal error: NestedTensorImpl doesn't support strides. Please file an issue.")
+        inner = self.values().stride()
+        whole = (self._ragged * inner[self._at - 1], *inner)
+        return whole if dim is None else whole[dim]
+
+    def element_size(self):
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    def storage_offset(self):
+        """Where in its memory `values` begins."""
+        return self.values().storage_offset() if self._offsets is not None else self._ftorch_offset
+
+    def is_shared(self):
+        """Whether other processes see the memory."""
+        return self.values().is_shared()
+
+    def untyped_storage(self):
+        """The memory of `values`."""
+        return self.values().untyped_storage()
+
+    def type(self, dtype=None):
+        """The name of a dense tensor's type, or a copy of another dtype."""
+        return self._leaves[0].type() if dtype is None else self.to(dtype)
 
     def numel(self):
         """The number of elements."""
@@ -268,6 +301,8 @@ class NestedTensor(Tensor):
         Raises:
             RuntimeError: for another dimension.
         """
+        if dim != 0 and self._offsets is not None:
+            raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
         if dim != 0:
             raise RuntimeError(
                 f"NestedTensor can only be unbound along dimension 0 , got dimension {dim} instead."
@@ -284,18 +319,18 @@ class NestedTensor(Tensor):
         return iter(self.unbind())
 
     def __getitem__(self, key):
+        if self._offsets is not None:
+            return _jagged.item(self, key)
         if isinstance(key, int):
-            return self.unbind()[key] if self._offsets is not None else _strided.component(self, key)
-        if self._offsets is None and key is None:
+            return _strided.component(self, key)
+        if key is None:
             return _strided.unsqueeze(self, 0)
         if key is ...:
             return self
-        if self._offsets is None and isinstance(key, tuple) and len(key) == 2 and key[0] is ... and isinstance(key[1], int):
+        if isinstance(key, tuple) and len(key) == 2 and key[0] is ... and isinstance(key[1], int):
             return _strided.select(self, -1, key[1])
         if isinstance(key, tuple) and key and isinstance(key[0], int):
             return self.unbind()[key[0]][key[1:]]
-        if isinstance(key, slice) and self._offsets is not None:
-            raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
         raise _strided.not_run("slice.Tensor")
 
     def _is_view(self):
@@ -391,7 +426,7 @@ def made(leaves, offsets=None, ragged=None, at=1, is_view=False) -> NestedTensor
     t._grad_fn = t._grad = t._base = t._ftorch_meta = None
     t._ftorch_output_nr = t._ftorch_attr_version = 0
     t._leaves, t._offsets, t._holes, t._at = list(leaves), offsets, None, at
-    t._ragged = ragged if ragged is not None or offsets is None else Ragged()
+    t._ragged = ragged if ragged is not None or offsets is None else extent_of(offsets)
     return t
 
 
@@ -401,7 +436,7 @@ def _same_structure(a, b, name):
     if a._offsets is None:
         fit = len(a._leaves) == len(b._leaves)
     else:
-        fit = a._offsets is b._offsets and a._at == b._at
+        fit = a._ragged == b._ragged and a._at == b._at
     if not fit:
         raise RuntimeError(
             f"cannot call binary pointwise function {name}.Tensor with inputs of shapes "
@@ -434,37 +469,19 @@ def mapped(func, name, like, args, kwargs):
     ]
     if name.endswith("_") and not name.startswith("__"):
         return like
+    if leaves and isinstance(leaves[0], tuple):
+        return type(leaves[0])(made(list(part), like._offsets, like._ragged, like._at) for part in zip(*leaves))
     return made(leaves, like._offsets, like._ragged, like._at)
 
 
-def reduced(func, name, input, dim=None, *args, **kwargs):
-    """A function of dimensions: the components' own by the leaves, the ragged one by segments."""
-    keepdim = kwargs.get("keepdim", bool(args and args[0] is True))
+def _over_components(func, name, input, dim=None, *args, **kwargs):
+    """A normalization over a dimension of the components of a strided tensor."""
     if dim is None:
         return func(input._leaves[0], *args, **kwargs)
-    at = dim if isinstance(dim, int) else tuple(dim)[0] if len(tuple(dim)) == 1 else None
-    if at is None:
-        raise RuntimeError(f"{name}(): not supported for NestedTensor on several dimensions")
-    at %= input.dim()
-    if at == input._at and input._offsets is not None:
-        if at != 1:
-            return reduced(func, name, input.transpose(1, at), 1, *args, **kwargs)
-        if name in ("sum", "mean") and not keepdim:
-            return _over_ragged(input, name)
-        if name in ("softmax", "log_softmax"):
-            return _jagged.softmax(func, input, *args, **kwargs)
-        if name in ("amax", "amin", "argmax"):
-            return _jagged.extreme(func, name, input, *args, **kwargs)
-    if at == 0 and input._offsets is not None and name in ("sum", "mean", "prod", "amax", "amin"):
-        raise RuntimeError(
-            f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported "
-            "for nested tensors"
-        )
-    if at == 0 or (at == input._at and input._offsets is not None):
+    at = dim % input.dim()
+    if at == 0:
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim={at}")
-    out = mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
-    out._at -= at < out._at and out._leaves[0].dim() < input._leaves[0].dim()
-    return out
+    return mapped(lambda x: func(x, at - 1, *args, **kwargs), name, input, (input,), {})
 
 
 def _places(input):
@@ -476,22 +493,13 @@ def _places(input):
     return torch.from_numpy(batch), torch.from_numpy(place)
 
 
-def _over_ragged(input, name):
-    values = input._leaves[0]
-    counts = input.counts()
-    zeros = torch.zeros((len(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
-    total = zeros.index_add(0, _places(input)[0].to(values.device), values)
-    if name == "sum":
-        return total
-    shape = (len(counts),) + (1,) * (values.dim() - 1)
-    return total / torch.from_numpy(counts).to(values.dtype).reshape(shape)
-
-
 def _matmul(func, a, b):
     if isinstance(a, NestedTensor) and isinstance(b, NestedTensor):
-        if a._offsets is not None or b._offsets is not None:
-            raise RuntimeError("matmul(): not supported between inputs of jagged layout")
+        if a._offsets is not None and b._offsets is not None:
+            return _jagged.product_over_ragged(a, b)
         return made([x @ y for x, y in zip(a._leaves, b._leaves, strict=True)])
+    if not isinstance(a, NestedTensor) and b._offsets is not None and b._at == b.dim() - 1 and a.dim() == b.dim() == 3:
+        return _matmul(func, b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)
     if not isinstance(a, NestedTensor):
         raise RuntimeError("Expected both to be nested, but got a non-nested self and nested other")
     if a._offsets is None:
