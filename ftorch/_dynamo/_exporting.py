@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..eager.tensor import TensorBase
 from ..export import Dim
 from ..export import export as _export
+from ..export.dynamic_shapes import combined_args
 from ..fx.graph_module import GraphModule
 from ..nn import Module
 from ..utils import _pytree as pytree
@@ -39,14 +39,7 @@ def _automatic(module, args, kwargs):
         return pytree.tree_map(
             lambda v: {d: Dim.AUTO for d, n in enumerate(v.shape) if n > 1} if isinstance(v, TensorBase) else None, value)
 
-    bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    shapes = {}
-    for name, value in bound.arguments.items():
-        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            shapes.update(sizes(value))
-        else:
-            shapes[name] = sizes(value)
-    return shapes
+    return {name: sizes(value) for name, value in combined_args(module, args, kwargs).items()}
 
 
 def export(f: Callable[..., Any], *extra_args, aten_graph=False, pre_dispatch=False, decomposition_table=None,

@@ -18,12 +18,13 @@ import warnings
 
 from ..amp.autocast_mode import autocast, is_autocast_enabled
 from ..eager.dispatch.autocast import DEVICE_TYPES
+from ..fx._sources import argument_names
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
 from . import dynamic_shapes, exported_program, graph_signature, passes
 from ._generalize import trace_dynamic
-from ._modules import input_names
+from ._modules import input_names, order_state
 from ._size_comparisons import guard_code
 from .decomp_utils import CustomDecompTable
 from .dynamic_shapes import (
@@ -48,7 +49,8 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
         args, kwargs: an example call: nested containers of tensors and constants.
         dynamic_shapes: for each argument the sizes that may differ: ``{"x": {0: Dim("batch")}}``, or a
             tuple in the order of the arguments; ``Dim.AUTO`` finds out, ``Dim.DYNAMIC`` insists.
-        strict: has no effect: the module runs, and what it calls is recorded.
+        strict: the program has no parameters and buffers but those that it uses, in that order. The module runs in either
+            case, and what it calls is recorded.
         preserve_module_call_signature: paths of modules whose signatures `unflatten` keeps.
 
     Returns:
@@ -57,6 +59,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
     Raises:
         ValueError: ``mod`` is no module.
         UserError: the example and ``dynamic_shapes`` do not fit, or the program needs one size.
+        ConstraintViolationError, ValueError: a size of the example is not what ``dynamic_shapes`` says of it.
         GuardOnDataDependentSymNode: Python looks at the value of a tensor.
     """
     if not isinstance(mod, Module):
@@ -68,7 +71,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False,
             # A program computes as its caller asks, not as autocast was when it was made.
             for kind in filter(is_autocast_enabled, DEVICE_TYPES):
                 stack.enter_context(autocast(kind, enabled=False))
-            return _exported(mod, args, kwargs, dynamic_shapes)
+            return _exported(mod, args, kwargs, dynamic_shapes, strict)
     except (UserError, ConstraintViolationError, GuardOnDataDependentSymNode) as error:
         error.args = (f"{error}\n\n{_ADVICE}",)
         raise
@@ -81,18 +84,19 @@ _ADVICE = (
 )
 
 
-def _exported(mod, args, kwargs, dynamic_shapes):
+def _exported(mod, args, kwargs, dynamic_shapes, strict):
     if not isinstance(args, tuple):
         raise UserError(
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
         )
     kwargs = {} if kwargs is None else kwargs
-    from .dynamic_shapes import per_leaf
+    from .dynamic_shapes import of_example, per_leaf
 
     names = input_names(mod, args, kwargs)
-    traces, dynamic = trace_dynamic(
-        mod, args, kwargs, per_leaf(mod, args, kwargs, dynamic_shapes), names
-    )
+    dims = per_leaf(mod, args, kwargs, dynamic_shapes)
+    dims = of_example(pytree.tree_leaves((args, kwargs)), dims, argument_names(mod.forward, args, kwargs))
+    traces, dynamic = trace_dynamic(mod, args, kwargs, dims, names)
+    order_state(traces, strict)
     if traces.assigned:
         several = len(traces.assigned) > 1
         warnings.warn(
@@ -103,6 +107,9 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     saved = mod.state_dict(keep_vars=True)
     names_of_tensors = [n for n, _ in mod.named_parameters(remove_duplicate=False)]
     names_of_tensors += [n for n, _ in mod.named_buffers(remove_duplicate=False)]
+    if strict:
+        used = {s.target for s in traces.inputs}
+        names_of_tensors = [n for n in names_of_tensors if n in used]
     state = {n: saved[n] for n in names_of_tensors if n in saved}  # without packed weights, say, and extra states
     in_spec = pytree.tree_structure((args, kwargs))
     parameters = list(inspect.signature(mod.forward).parameters.values())
@@ -115,7 +122,7 @@ def _exported(mod, args, kwargs, dynamic_shapes):
     calls += [ModuleCallEntry(path) for path in traces.modules if path]
     program = ExportedProgram(
         traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,
-        dynamic.range_constraints, calls, (args, kwargs), traces.constants,
+        {**dynamic.range_constraints, **dynamic.derived_ranges}, calls, (args, kwargs), traces.constants,
     )
     program._guards_code = [guard_code(g, dynamic.sources) for g in dynamic.guards]
     return program
@@ -153,6 +160,9 @@ def draft_export(mod, args, kwargs=None, *, dynamic_shapes=None,
 def register_dataclass(cls, *, serialized_type_name=None) -> None:
     """Makes a dataclass a container of inputs and outputs.
 
+    Args:
+        serialized_type_name: its name in files; without one, programs that take or give it cannot be saved.
+
     >>> import dataclasses, ftorch as torch
     >>> @dataclasses.dataclass
     ... class Pair:
@@ -162,7 +172,7 @@ def register_dataclass(cls, *, serialized_type_name=None) -> None:
     >>> torch.utils._pytree.tree_leaves(Pair(torch.ones(1), torch.zeros(1)))
     [tensor([1.]), tensor([0.])]
     """
-    pytree.register_dataclass(cls)
+    pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
 def default_decompositions() -> CustomDecompTable:

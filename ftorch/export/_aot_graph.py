@@ -28,7 +28,7 @@ from ._archive import _read_tensors, _write_tensors
 from ._deserialize import from_json
 from ._functionalize import functionalized
 from ._serialize import to_json
-from .exported_program import _GuardsFn
+from .exported_program import GuardsFn
 from .graph_signature import ConstantArgument, InputKind, OutputKind
 
 _CONFIG = "model_graph_config.json"
@@ -187,7 +187,7 @@ class PackagedGraph:
         """
         checks = (self._made or self._parts())[-1]
         try:
-            _GuardsFn(checks)(*leaves)
+            GuardsFn(checks)(*leaves)
         except AssertionError as error:
             raise ValueError(error) from None
 

@@ -12,7 +12,7 @@ from ..eager.core.device import META
 from ..eager.core.geometry import Size, contiguous_stride, geometry
 from ..eager.memory.storage import Storage
 from ..eager.tensor import wrap
-from ..fx.experimental.symbolic_shapes import Expr, SymBool, SymFloat, SymInt, ValueRanges
+from ..fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt, ValueRanges
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..nn import Module
@@ -286,7 +286,7 @@ def from_json(data, state_dict, constants, example_inputs) -> ExportedProgram:
     ranges = {}
     for name, limits in data["range_constraints"].items():
         low, high = limits["min_val"], limits["max_val"]
-        ranges[Expr.symbol(name)] = ValueRanges(
+        ranges[expr_of(name)] = ValueRanges(
             -math.inf if low is None else low, math.inf if high is None else high
         )
     program = ExportedProgram(

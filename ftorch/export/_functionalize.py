@@ -268,7 +268,9 @@ class Functionalizer:
             new = self.graph.node_copy(node, self.value)
             self._define(node, new)
             return
-        if name == "copy_":
+        if name == "copy_" and isinstance(args[1], Node) and _is_alike(like, args[1].meta.get("val")):
+            new = args[1]
+        elif name == "copy_":
             new = self.call(aten.copy.default, args[0], args[1], like=like)
         elif name == "zero_":
             new = self.call(aten.full_like.default, args[0], 0, like=like)
@@ -362,6 +364,10 @@ class _Inner(Functionalizer):
         self.graph.output(self.arguments(node.args[0]))
         self.graph.eliminate_dead_code()
         return GraphModule(self.root, self.graph)
+
+
+def _is_alike(a, b):
+    return a is not None and b is not None and a.dtype == b.dtype and str(tuple(a.shape)) == str(tuple(b.shape))
 
 
 def _result_dtype(node, args):

@@ -32,13 +32,12 @@ from ..fx.graph import Graph
 from ..fx.node import Node
 from ..utils import _pytree as pytree
 from . import _indices
-from ._size_comparisons import constant_line, violation
 from ._size_expressions import fit, fit_floor
 from ._specialize import divisors, fixed, inferred, joined, renamed, settled
 from ._symbols import Dynamic, Symbol, at, base, extremes, named, points, symbols_of
 from ._trace import Traces, trace_module
 from ._value_sizes import Draws, add_checks, forced, varying
-from .dynamic_shapes import UserError
+from .dynamic_shapes import UserError, constant_line, violation
 from .graph_signature import ConstantArgument, SymIntArgument
 
 # --- the export -----------------------------------------------------------------------

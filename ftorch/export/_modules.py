@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+from typing import Any
 
 from ..eager.native.contexts import contextmanager
 from ..eager.tensor import TensorBase
@@ -90,6 +91,8 @@ def input_names(module, args, kwargs) -> list[str]:
     for name, value in combined.items():
         if name in signature and signature[name].kind is inspect.Parameter.VAR_POSITIONAL:
             ordered += [(f"{name}_{i}", v) for i, v in enumerate(value)]
+        elif name in signature and signature[name].kind is inspect.Parameter.VAR_KEYWORD:
+            ordered += value.items()
         else:
             ordered.append((name, value))
     given = [*ordered[: len(args)]]
@@ -100,6 +103,38 @@ def input_names(module, args, kwargs) -> list[str]:
             parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
             names.append(identifier("_".join([name, *parts])))
     return names
+
+
+def order_state(traces, strict: bool) -> None:
+    """Orders constants as they are read first.
+
+    Args:
+        strict: removes the parameters and buffers that no node reads, and orders the others, too; constants that no module
+            has are behind those that one has.
+    """
+    nodes = {n.name: n for n in traces.graph.nodes if n.op == "placeholder"}
+    firsts: dict[Any, int] = {}
+    for i, n in enumerate(m for user in traces.graph.nodes for m in user.all_input_nodes):
+        firsts.setdefault(n, i)
+
+    def place(spec):
+        if spec.kind is InputKind.CONSTANT_TENSOR:
+            return spec.kind.value, strict and spec.target.startswith("lifted_tensor_"), firsts.get(nodes[spec.arg.name], -1)
+        return spec.kind.value, False, firsts[nodes[spec.arg.name]] if strict else -1
+
+    users = [s for s in traces.inputs if s.kind is InputKind.USER_INPUT]
+    state = [s for s in traces.inputs if s.kind is not InputKind.USER_INPUT]
+    for spec in [s for s in state if strict and nodes[s.arg.name] not in firsts]:
+        traces.graph.erase_node(nodes[spec.arg.name])
+        traces.constants.pop(spec.target, None)
+        state.remove(spec)
+    for spec in state:
+        if strict and spec.kind is InputKind.CONSTANT_TENSOR and not spec.target.startswith("lifted_tensor_"):
+            spec.persistent = True
+    state.sort(key=place)
+    traces.inputs[:] = [*state, *users]
+    for spec in reversed(state):
+        traces.graph._root.append(nodes[spec.arg.name])
 
 
 def identifier(text: str) -> str:
@@ -119,11 +154,16 @@ def attributes_kept(module, fake):
     for path, m in module.named_modules():
         own = {k: v for k, v in vars(m).items() if k not in _TABLES}
         _hold(own.values(), held)
-        kept[f"self.{path}." if path else "self."] = m, own
+        absent = [k for k, b in m._buffers.items() if b is None]
+        kept[f"self.{path}." if path else "self."] = m, own, absent
     try:
         yield assigned
     finally:
-        for prefix, (m, own) in kept.items():
+        for prefix, (m, own, absent) in kept.items():
+            for name in absent:  # those that are there belong to whoever gave the module its state
+                if m._buffers.get(name) is not None:
+                    assigned.append(prefix + name)
+                    m._buffers[name] = None
             for name, value in list(vars(m).items()):
                 if name in _TABLES:
                     continue
@@ -150,4 +190,4 @@ def _hold(values, held):
 _TABLES = frozenset(vars(Module()))
 _CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, collections.deque)  # not their subclasses
 
-__all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "state_of"]
+__all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "order_state", "state_of"]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from ..eager.core import places
 from ..fx.experimental.symbolic_shapes import Expr, Guard, ShapeEnv, SymInt
 from ._indices import decide
-from .dynamic_shapes import UserError
 
 _ASKING = places.own_file("export/_trace.py"), places.own_file("export/_indices.py")
 _CHECKS = places.own_file("_toplevel/basics.py")
@@ -207,26 +206,6 @@ def guard_code(guard: Guard, sources) -> str:
     return f"{code(left, sources, True)} {_SIGNS[kind]} {code(right, sources, True)}"
 
 
-_INTRODUCTION = 'Constraints violated ({})! For more information, run with TORCH_LOGS="+dynamic".\n'
-
-
-def violation(labels, lines, fixes) -> UserError:
-    """The error that the program does not take what was specified."""
-    text = _INTRODUCTION.format(", ".join(labels)) + "\n".join(f"  - {line}" for line in lines)
-    if fixes:
-        text += "\nSuggested fixes:\n" + "\n".join(f"  {fix}" for fix in fixes)
-    return UserError(text)
-
-
-def constant_line(label, hint) -> str:
-    """What is wrong with a size that has to be constant."""
-    return (
-        f"You marked {label} as dynamic but your code specialized it to be a constant ({hint}). If "
-        "you're using mark_dynamic, either remove it or use maybe_mark_dynamic. If you're using "
-        "Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."
-    )
-
-
 def range_line(symbol, low, high) -> tuple[str, str]:
     """(what is wrong with a range, the range that is right)."""
     source, top = symbol.source, "IntInfinity()" if high == math.inf else int(high)
@@ -243,6 +222,6 @@ def range_line(symbol, low, high) -> tuple[str, str]:
 
 
 __all__ = [
-    "Decisions", "Shown", "bounds", "code", "constant_line", "equals", "guard_code", "linear",
-    "order", "range_line", "violation",
+    "Decisions", "Shown", "bounds", "code", "equals", "guard_code", "linear",
+    "order", "range_line",
 ]

@@ -12,16 +12,15 @@ from ..fx.experimental.symbolic_shapes import Expr, Guard
 from ._size_comparisons import (
     Shown,
     bounds,
-    constant_line,
     equals,
     guard_code,
     normal,
     order,
     range_line,
-    violation,
 )
 from ._size_expressions import fit, fit_floor
 from ._symbols import Symbol, at, base, holds, own, points
+from .dynamic_shapes import constant_line, violation
 
 _ROUNDS = 8
 _SCANNED = 2048  # sizes at which a comparison is tried that has no simple form

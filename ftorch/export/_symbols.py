@@ -63,6 +63,17 @@ class Dynamic:
         return {s.name: s.source for s in self.symbols}
 
     @property
+    def derived_ranges(self) -> dict[Expr, ValueRanges]:
+        """{size of an input that is derived from a symbol: its range}."""
+        found = {}
+        for s in self.symbols:
+            for _, _, factor, offset in s.uses:
+                if (factor, offset) != (1, 0):
+                    size = Expr.symbol(s.name) * factor + offset
+                    found[size] = ValueRanges(s.low * factor + offset, s.high * factor + offset)
+        return found
+
+    @property
     def range_constraints(self) -> dict[Expr, ValueRanges]:
         """{symbol: its range}."""
         own = {Expr.symbol(s.name): ValueRanges(s.low, s.high) for s in self.symbols}

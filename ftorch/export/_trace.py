@@ -500,6 +500,7 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
                     "dataclass, use torch.export.register_dataclass. To register a custom container "
                     "type, use torch.utils._pytree.register_pytree_node."
                 )
+        tracked = dict(state)
         new_args, new_kwargs = pytree.tree_unflatten(traced, spec)
         if level.first_input is None:
             level.first_input = level.graph._root
@@ -507,9 +508,14 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
             with attributes_as(module, attributes), attributes_kept(module, _shown_outside) as assigned:
                 result = module(*new_args, **new_kwargs)
         flat, out_spec = pytree.tree_flatten(result)
+        written = _assigned_buffers(level, inputs, tracked, state)
+        flat = [_as_it_was(value, written) for value in flat]
         outputs, values = [], []
         for value in flat:
             outputs.append(_output(level, value, values))
+        for buffer, value in written:
+            call = level.graph.call_function(ops.aten.copy_.default, (buffer._node, level.node_of(value)), name="copy__default")
+            call.meta["val"] = buffer._node.meta["val"]
         level.graph.output(tuple(values))
     for name, value in level.lifted.items():
         inputs.append(
@@ -525,6 +531,18 @@ def _traced(module, args, kwargs, grad, whole, shown, forced) -> Traces:
     )
     _clean(traces, whole)
     return traces
+
+
+def _assigned_buffers(level, inputs, tracked, state):
+    """(buffer, new value) of the buffers that the run assigned, which the program then writes."""
+    names = [s.target for s in inputs if s.kind is InputKind.BUFFER]
+    return [(tracked[n], state[n]) for n in names if isinstance(state[n], TensorBase) and state[n] is not tracked[n]]
+
+
+def _as_it_was(value, written):
+    """An output, copied if it shares the memory of a buffer that is yet to be written."""
+    shares = isinstance(value, Traced) and any(value._ftorch_storage is buffer._ftorch_storage for buffer, _ in written)
+    return value.clone() if shares else value
 
 
 def _shown_outside(t):

@@ -52,7 +52,7 @@ class CallSpec:
     out_spec: Any
 
 
-class _GuardsFn(Module):
+class GuardsFn(Module):
     """Compares inputs with what the program was exported for."""
 
     def __init__(self, checks):
@@ -285,7 +285,7 @@ class ExportedProgram:
             if node.op == "get_attr":  # a graph in the graph
                 _assign_attr(_attribute(self._graph_module, node.target), root, node.target)
         if check_guards and inputs:
-            root.add_module("_guards_fn", _GuardsFn(self._checks()))
+            root.add_module("_guards_fn", GuardsFn(self._checks()))
             guards = graph.call_module("_guards_fn", tuple(inputs))
             calls = (n.meta["nn_module_stack"] for n in self.graph.nodes if "nn_module_stack" in n.meta)
             guards.meta["nn_module_stack"] = next(calls, {})
@@ -298,9 +298,14 @@ class ExportedProgram:
         call = self.call_spec
         graph.set_codegen(_CodeGen(names, keywords, call.in_spec, call.out_spec))
         module = GraphModule(root, graph)
+        if "_guards_fn" in module._modules:  # the last, after the graphs in the graph
+            module._modules["_guards_fn"] = module._modules.pop("_guards_fn")
         for path, owner in root.named_modules():  # graph modules copy buffers as persistent ones
             if owner._non_persistent_buffers_set:
                 module.get_submodule(path)._non_persistent_buffers_set.update(owner._non_persistent_buffers_set)
+        for spec in self.graph_signature.input_specs:  # and make buffers of constants
+            if spec.kind is InputKind.CONSTANT_TENSOR:
+                _as_attribute(module, spec.target, self.constants[spec.target])
         if inputs:
             module.register_forward_pre_hook(_InputHook(call.in_spec, names), with_kwargs=True)
         for name in ("train", "eval"):
@@ -450,7 +455,15 @@ def _register(root, spec, value):
     elif spec.kind is InputKind.BUFFER:
         owner.register_buffer(name, value, persistent=bool(spec.persistent))
     else:
-        owner.register_buffer(name, value, persistent=False)
+        setattr(owner, name, value)
+
+
+def _as_attribute(root, target, value):
+    """Makes a tensor that is a buffer a mere attribute."""
+    path, _, name = target.rpartition(".")
+    owner = root.get_submodule(path)
+    owner._buffers.pop(name, None)
+    setattr(owner, name, value)
 
 
 def _refuse(name):

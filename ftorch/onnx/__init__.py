@@ -286,8 +286,8 @@ def _labels(program, dynamic_shapes):
     leaves = pytree.tree_leaves(
         dynamic_shapes, is_leaf=lambda v: isinstance(v, Dim) or v is None
     )
-    named = list(dict.fromkeys(d.__name__ for d in leaves if isinstance(d, Dim)))
-    for symbol, name in zip(program.range_constraints, named):
+    named = list(dict.fromkeys(getattr(d, "root", d).__name__ for d in leaves if isinstance(d, Dim)))
+    for symbol, name in zip((s for s in program.range_constraints if s.kind == "symbol"), named):
         labels[str(symbol)] = name
     return labels
 

@@ -13,6 +13,7 @@ import io
 import linecache
 import math
 import re
+import sys
 import types
 import warnings
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ def observe(text: str, library, *, seed: int = 0) -> list[Step]:
     source = _IMPORT.sub(lambda m: f"{m[1]}{m[2]} {name}", text) if library is ft else text
     source = re.sub(r"^(\s*)import ftorch$", r"\1import ftorch as torch", source, flags=re.MULTILINE)
     module = types.ModuleType("program")
+    sys.modules["program"] = module  # where PyTorch's tracers look for what a program's functions name
     scope = module.__dict__
     scope.update(torch=library, np=np, math=math, F=library.nn.functional, nn=library.nn)
     file = f"<program {hash((text, name))}>"
@@ -72,6 +74,7 @@ def observe(text: str, library, *, seed: int = 0) -> list[Step]:
             steps.append(_step(statement, scope, source, file))
     finally:
         _restore(library)
+        sys.modules.pop("program", None)
         library.serialization.add_safe_globals(safe)  # a program may have cleared what modules add as they are imported
         linecache.cache.pop(file, None)
     return steps
