@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._ops import OpOverload, ops, own_name
-from .._subclasses.fake_tensor import fake_like
+from ..eager.core.formats import contiguous_format, strided
+from ..fx.experimental.symbolic_shapes import is_symbolic
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_arg
 from ..nn import Module
+from ._core_forms import FORMS
+from ._core_views import SAME, core_view, is_whole
 from ._trace import placeholder
 from .decomp_utils import CustomDecompTable
 from .graph_signature import (
@@ -30,13 +33,17 @@ from .graph_signature import (
 )
 
 aten = ops.aten
-_SAME = frozenset("alias detach lift_fresh contiguous to _to_copy view_as_real".split())
-_SHAPES = frozenset("view reshape flatten unflatten unsqueeze squeeze ravel _unsafe_view".split())
+_SHAPES = frozenset(
+    "view reshape flatten unflatten unsqueeze squeeze ravel reshape_as view_as atleast_1d atleast_2d atleast_3d "
+    "_unsafe_view".split()
+)
 _VIEWS = _SHAPES | frozenset(
     "alias detach lift_fresh transpose permute t select slice expand expand_as diagonal as_strided "
-    "narrow unfold swapaxes swapdims movedim mT numpy_T real imag".split()
+    "narrow unfold swapaxes swapdims movedim moveaxis mT mH adjoint matrix_H numpy_T real imag broadcast_to".split()
 )
-_PARTS = frozenset("chunk split split_with_sizes unbind tensor_split".split())
+_SLICED = frozenset("unbind tensor_split hsplit vsplit dsplit".split())  # which core ops take in slices
+_PARTS = _SLICED | frozenset("chunk split split_with_sizes".split())
+_SPLIT_DIMS = {"hsplit": 1, "vsplit": 0, "dsplit": 2}
 _DRAWN = {"bernoulli_": "bernoulli", "uniform_": "rand_like", "normal_": "randn_like"}
 
 
@@ -63,8 +70,8 @@ class _View:
 class Functionalizer:
     """One pass over a graph; ``rules`` may replace nodes ({op name: builder})."""
 
-    def __init__(self, program, rules: dict[Any, Callable], module=None):
-        self.program, self.rules = program, rules
+    def __init__(self, program, rules: dict[Any, Callable], module=None, is_core=False):
+        self.program, self.rules, self.is_core = program, rules, is_core
         self.module = program.graph_module if module is None else module
         self.graph, self.root = Graph(), Module()
         self.views: dict[Node, _View] = {}
@@ -123,7 +130,9 @@ class Functionalizer:
             return value
         if name in ("transpose", "swapaxes", "swapdims"):
             return self.call(aten.transpose.int, value, *args, like=like)
-        if name in ("t", "mT", "numpy_T"):
+        if name in ("expand", "expand_as", "broadcast_to") and str(tuple(like.shape)) == str(tuple(value.meta["val"].shape)):
+            return value
+        if name in ("t", "mT", "mH", "adjoint", "matrix_H", "numpy_T"):
             return self.call(aten.transpose.int, value, -2, -1, like=like)
         if name == "permute":
             rank = len(args[0])
@@ -161,7 +170,7 @@ class Functionalizer:
             elif node.op == "get_attr":
                 inner = getattr(self.module, node.target)
                 if isinstance(inner, GraphModule):
-                    inner = _Inner(self.program, self.rules, inner).run()
+                    inner = _Inner(self.program, self.rules, inner, self.is_core).run()
                 setattr(self.root, node.target, inner)
                 new = self.graph.get_attr(node.target)
                 new.meta = dict(node.meta)
@@ -184,7 +193,9 @@ class Functionalizer:
                 self.views[node] = _View(part["base"], part["chain"](node.args[1]), None, -1)
                 self.value(node)
                 return
-        rule = self.rules.get(target)
+        parted = name in _PARTS and isinstance(node.args[0], Node) and node.args[0] in self.views and (
+            self._is_written(node) or self.is_core and name in _SLICED and self._is_of_known_sizes(node))
+        rule = None if parted else self.rules.get(target)
         if rule is not None:
             new = rule(self, node, *self.arguments(node.args), **self.arguments(dict(node.kwargs)))
             if new is not NotImplemented:
@@ -192,9 +203,11 @@ class Functionalizer:
                 return
         if isinstance(target, OpOverload) and target._form == "inplace":
             self._inplace(node, name)
-        elif name in _VIEWS and isinstance(node.args[0], Node):
+        elif isinstance(node.args[0] if node.args else None, Node) and (name in SAME or is_whole(node)):
+            self._converted(node, name)
+        elif name in _VIEWS and isinstance(node.args[0], Node) and not node.meta.get("owns_memory"):
             self._view(node)
-        elif name in _PARTS and self._is_written(node):
+        elif parted:
             self._parts(node)
         else:
             new = self.graph.node_copy(node, self.value)
@@ -211,15 +224,56 @@ class Functionalizer:
     def _view(self, node):
         source = node.args[0]
         owner = self.views.get(source)
-        new = self.graph.node_copy(node, self.value)
+        found = core_view(node) if self.is_core else None
+        if found is None:
+            new = self.graph.node_copy(node, self.value)
+        else:
+            new = self.graph.call_function(found[0], (self.value(source), *self.arguments(found[1])), name=found[0]._opname)
+            new.meta = {k: v for k, v in node.meta.items() if k in ("val", "stack_trace", "nn_module_stack")}
         if new.target is aten.view.default and owner is not None and owner.base.version:
             new.target = aten.reshape.default
         if owner is None:
             self._define(node, new)
             return
-        args = tuple(self.arguments(node.args[1:]))
-        step = (node.target, args, dict(node.kwargs), node.meta.get("val"))
+        target, args = (node.target, node.args[1:]) if found is None else found
+        step = (target, tuple(self.arguments(args)), dict(node.kwargs), node.meta.get("val"))
         self.views[node] = _View(owner.base, [*owner.chain, step], new, owner.base.version)
+
+    def _converted(self, node, name):
+        """A conversion: the tensor itself where nothing changes, else a copy."""
+        source, like = node.args[0], node.meta.get("val")
+        if self._is_same(node, source, like):
+            if source in self.views:
+                self.views[node] = self.views[source]
+            else:
+                self.made[node] = self.value(source)
+            return
+        if not self.is_core or like is None:
+            self._define(node, self.graph.node_copy(node, self.value))
+            return
+        x = self.value(source)
+        if name == "contiguous":
+            memory_format = node.kwargs.get("memory_format") or (node.args[1] if len(node.args) > 1 else contiguous_format)
+            new = self.call(aten.clone.default, x, like=like, memory_format=memory_format)
+        else:
+            named = {"dtype": like.dtype}
+            if node.target in (aten.type_as.default, aten.to.dtype_layout):
+                named |= {"layout": strided, "device": like.device}
+            elif node.target is aten.to.device:
+                named["device"] = like.device
+            new = self.call(aten._to_copy.default, x, like=like, **named)
+        self._define(node, new)
+
+    def _is_same(self, node, source, like):
+        if "owns_memory" in node.meta or like is None:
+            return False
+        given = source.meta.get("val")
+        if is_whole(node):
+            return True
+        if node.target is aten.contiguous.default:
+            return given is None or given.is_contiguous()
+        asks_for_copy = node.target is aten.to.dtype and node.args[3:4] == (True,) or node.args[4:5] == (True,)
+        return not asks_for_copy and given is not None and (given.dtype, given.device) == (like.dtype, like.device)
 
     def _is_written(self, node):
         seen, pending = set(), [node]
@@ -235,6 +289,9 @@ class Functionalizer:
                     pending.append(user)
         return False
 
+    def _is_of_known_sizes(self, node):
+        return not is_symbolic(node.args[0].meta["val"].shape) and "val" in node.meta
+
     def _parts(self, node):
         source, name = node.args[0], node.target._opname
         owner = self.views[source]
@@ -242,14 +299,21 @@ class Functionalizer:
         dim = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
         if name == "unbind":
             dim = node.args[1] if len(node.args) > 1 else 0
+        elif name in _SPLIT_DIMS:
+            dim = _SPLIT_DIMS[name] if len(source.meta["val"].shape) > 1 else 0
         starts, at = [], 0
         for example in examples:
             starts.append(at)
             at += 1 if name == "unbind" else int(example.shape[dim])
 
         def chain(i):
-            if name == "unbind":
+            if name == "unbind" and not (self.is_core and self._is_of_known_sizes(node)):
                 step = (aten.select.int, (dim, i), {}, examples[i])
+            elif name == "unbind":
+                row = examples[i].unsqueeze(dim)
+                dims = [dim % len(row.shape)]
+                cut = (aten.slice.Tensor, (dim, i, i + 1), {}, row)
+                return [*owner.chain, cut, (aten.squeeze.dims, (dims,), {}, examples[i])]
             else:
                 stop = starts[i] + int(examples[i].shape[dim])
                 step = (aten.slice.Tensor, (dim, starts[i], stop), {}, examples[i])
@@ -353,8 +417,25 @@ class Functionalizer:
             specs.append(spec)
         self.graph.output(tuple(mutated))
         self.graph.eliminate_dead_code()
-        inputs = copy.deepcopy(self.program.graph_signature.input_specs)
+        inputs = _by_owner(self.graph, copy.deepcopy(self.program.graph_signature.input_specs))
         return self.program._copied(self.root, self.graph, ExportGraphSignature(inputs, specs))
+
+
+def _by_owner(graph, specs):
+    """The inputs, with what the module itself owns of buffers and constants before what its submodules own."""
+    owners: dict[str, int] = {"": 0}
+    for spec in specs:
+        if spec.kind in (InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            owners.setdefault(spec.target.rpartition(".")[0], len(owners))
+    if len(owners) == 1:
+        return specs
+    ranks = {InputKind.PARAMETER: -1, InputKind.USER_INPUT: len(owners)}
+    nodes = {n.name: n for n in graph.nodes if n.op == "placeholder"}
+    ordered = sorted(specs, key=lambda s: ranks[s.kind] if s.kind in ranks else owners.get(
+        (s.target or "").rpartition(".")[0], len(owners)))
+    for spec in reversed(ordered):
+        graph._root.append(nodes[spec.arg.name])
+    return ordered
 
 
 class _Inner(Functionalizer):
@@ -388,15 +469,6 @@ def _result_dtype(node, args):
 
 
 # --- layers taken apart ---------------------------------------------------------------
-
-
-def _linear(f, node, x, weight, bias=None):
-    like, rank = node.meta["val"], x.meta["val"].dim()
-    if bias is None or rank != 2:
-        return NotImplemented
-    transposed = f.call(aten.permute.default, weight, [1, 0])
-    transposed.meta["val"] = fake_like(weight.meta["val"].t())
-    return f.call(aten.addmm.default, bias, x, transposed, like=like)
 
 
 def _conv(rank):
@@ -458,7 +530,7 @@ def _fresh(f, node, x):
 def default_table() -> CustomDecompTable:
     """{overload: builder} that takes layers apart into ATen's core ops."""
     builders = {
-        "linear": _linear, "conv1d": _conv(1), "conv2d": _conv(2), "conv3d": _conv(3),
+        **FORMS, "conv1d": _conv(1), "conv2d": _conv(2), "conv3d": _conv(3),
         aten.softmax.int: _softmax("_softmax"), aten.log_softmax.int: _softmax("_log_softmax"),
         "max_pool2d": _first("max_pool2d_with_indices"), "layer_norm": _layer_norm,
         "batch_norm": _batch_norm,
@@ -501,6 +573,11 @@ def _inlined(function):
     return rule
 
 
+def _is_default(table):
+    """Whether a table has all of the default one, perhaps with changes."""
+    return default_table().keys() <= set(table)
+
+
 def functionalized(program, table=None):
     """A program without writes (`ExportedProgram.run_decompositions`).
 
@@ -513,4 +590,4 @@ def functionalized(program, table=None):
     for target, function in (table or {}).items():
         is_builder = id(function) in builders or getattr(function, "__module__", "") == __name__
         rules[target] = function if is_builder else _inlined(function)
-    return Functionalizer(program, rules).run()
+    return Functionalizer(program, rules, is_core=table is None or _is_default(table)).run()

@@ -10,9 +10,11 @@ from typing import Any
 
 from .._ops import ops
 from ..eager.core.geometry import Size
+from ..eager.tensor import modes
 from ..fx.experimental._trace_level import Traced
 from ..fx.experimental.symbolic_shapes import SymInt, is_symbolic
 from ..fx.node import Node
+from ._leaf_calls import ASKING
 
 _END = 9223372036854775807
 
@@ -222,6 +224,26 @@ def _by_views(x: Any, index, method, *value):
     first, rest = parts
     whole = tuple(slice(None) if item is ... else item for item in first)
     return method(level.indexed(x, first, False, lambda: Traced.__getitem__(x, whole)), rest, *value)
+
+
+def _asking(name):
+    """A method that asks the level first whether its graph has the call as one op."""
+    method = getattr(Traced, name)
+
+    def call(self, *args, **kwargs):
+        level = self._ftorch_level
+        if level.composites and modes.levels and modes.levels[-1] is level:
+            result = level.composite(method, (self, *args), kwargs)
+            if result is not NotImplemented:
+                return result
+        return method(self, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+for _name in ASKING:
+    setattr(Indexed, _name, _asking(_name))
 
 
 class Watched(Indexed):

@@ -10,6 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 FORMS: dict[str, Any] = {}
+
+
+class NoForm(RuntimeError):
+    """A program with a call that has no form in StableHLO."""
 _END = 9223372036854775807
 
 
@@ -119,6 +123,42 @@ def _narrow(node, x, dim, start, length):
 @_form("diagonal")
 def _diagonal(node, x, offset=0, dim1=0, dim2=1):
     return jnp.diagonal(x, offset, dim1, dim2)
+
+
+@_form("as_strided")
+def _as_strided(node, x, size, stride, offset=None):
+    flat = _memory(node.args[0], x)
+    where = 0 if offset is None else offset
+    for d, (n, step) in enumerate(zip(size, stride)):
+        where = where + (jnp.arange(n) * step).reshape([-1 if i == d else 1 for i in range(len(size))])
+    return jnp.take(flat, jnp.broadcast_to(jnp.asarray(where), tuple(size)))
+
+
+def _memory(node, x):
+    """The elements of a node's value as they lie in memory, all of which is the value's.
+
+    Raises:
+        NoForm: it is not.
+    """
+    source = node.meta["val"]
+    strides = source.stride()
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    is_part = False
+    while node.op == "call_function" and not is_part:
+        name = getattr(node.target, "_opname", getattr(node.target, "__name__", ""))
+        is_part = name in _PIECES
+        if name not in _WHOLES:
+            break
+        node = node.args[0]
+    if is_part or not source.permute(order).is_contiguous():
+        raise NoForm("aten.as_strided of a part of a tensor has no form in StableHLO")
+    return x.transpose(order).reshape(-1)
+
+
+_PIECES = frozenset(
+    "slice select narrow as_strided unbind split chunk split_with_sizes tensor_split diagonal unfold real imag getitem".split()
+)
+_WHOLES = frozenset("view reshape t permute transpose alias detach flatten unflatten squeeze unsqueeze ravel view_as".split())
 
 
 @_form("unfold")

@@ -16,6 +16,7 @@ from ..eager.core.device import get_default_device
 from ..eager.core.public_functions import python_of
 from ..eager.kernels.nn.interpolation import PADDINGS, SAMPLINGS
 from ..eager.tensor import TensorBase
+from ._leaf_calls import CALLS
 
 # name of the composite: ATen's overload and its arguments, by the composite's names. ``name=value``
 # is left out where it is the default, ``name:=value`` is no argument of the composite.
@@ -29,6 +30,14 @@ lstm: lstm.input input hx params has_biases num_layers dropout train bidirection
 rnn_relu: rnn_relu.input input hx params has_biases num_layers dropout train bidirectional batch_first
 rnn_tanh: rnn_tanh.input input hx params has_biases num_layers dropout train bidirectional batch_first
 ravel: ravel.default input
+reshape_as: reshape_as.default self other
+view_as: view_as.default self other
+expand_as: expand_as.default self other
+adjoint: adjoint.default input
+column_stack: column_stack.default tensors
+dstack: dstack.default tensors
+hstack: hstack.default tensors
+vstack: vstack.default tensors
 split_with_sizes: split_with_sizes.default input split_sizes dim=0
 unbind: unbind.int input dim=0
 """
@@ -337,6 +346,8 @@ CREATING = frozenset(
 def leaf(function, args, kwargs):
     """(overload, args, kwargs) of a composite's call as one ATen op; None if it is traced through."""
     name = function.__name__
+    if name in CALLS:
+        return CALLS[name](args, kwargs)
     rule = _TABLE.get(name)
     if rule is None or kwargs.get("out") is not None or kwargs.get("requires_grad"):
         return None

@@ -190,4 +190,5 @@ def _hold(values, held):
 _TABLES = frozenset(vars(Module()))
 _CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, collections.deque)  # not their subclasses
 
-__all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "order_state", "state_of"]
+__all__ = ["PREFIXES", "attributes_as", "attributes_kept", "identifier", "input_names", "module_stack", "order_state",
+           "state_of"]

@@ -32,7 +32,7 @@ from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from ._functionalize import functionalized
 from ._generalize import trace_dynamic
-from ._jax_forms import FORMS
+from ._jax_forms import FORMS, NoForm
 from ._jax_random import Keys, draws, form_of
 from ._value_sizes import SIZED
 from .dynamic_shapes import Dim
@@ -45,10 +45,6 @@ from .graph_signature import (
 )
 
 # --- kernels --------------------------------------------------------------------------
-
-
-class NoForm(RuntimeError):
-    """A program with a call that has no form in StableHLO."""
 
 
 def _refuse_values(module):
@@ -285,6 +281,7 @@ def flat_function(program) -> Flat:
     module = kernels.graph_module
     constants, inputs, shapes, fixed = {}, [], [], {}
     specs = {s.arg.name: s for s in kernels.graph_signature.input_specs}
+    written = {s.target for s in kernels.graph_signature.output_specs if s.kind is not OutputKind.USER_OUTPUT}
     scope_text = []
     for symbol, limits in kernels.range_constraints.items():
         scope_text.append(f"{symbol} >= {max(int(limits.lower), 1)}")
@@ -296,7 +293,7 @@ def flat_function(program) -> Flat:
             continue
         spec = specs[node.name]
         if spec.kind is not InputKind.USER_INPUT:
-            if node.users:
+            if node.users or spec.target in written:
                 constants[node] = spec.target, kernels._tensor_of(spec).detach()
         elif isinstance(spec.arg, ConstantArgument):
             inputs.append(None)

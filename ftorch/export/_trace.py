@@ -35,8 +35,9 @@ from ..utils import _pytree as pytree
 from . import _indices, _leaves
 from ._indices import Indexed, Watched
 from ._jax_forms import FORMS
+from ._leaf_calls import conversion
 from ._modules import PREFIXES, attributes_as, attributes_kept, input_names, module_stack, state_of
-from ._value_sizes import SIZED, Drawn, Draws, Varying
+from ._value_sizes import SIZED, Drawn, Draws, Number, NumberList, Varying
 from .dynamic_shapes import UserError
 from .graph_signature import (
     ConstantArgument,
@@ -82,31 +83,6 @@ _PARTED = {"chunk": 2, "tensor_split": 2, "split": 2, "unbind": 1}
 
 
 _PARTS = {"_real_part": "real", "_imag_part": "imag"}
-
-
-class _Number:
-    """A number that a tensor's value is, as `Level.known` gives it."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def item(self):
-        """The number."""
-        return self.value
-
-    def __index__(self):
-        return self.value
-
-
-class _List:
-    """A tensor's values as numbers of the program, in nested lists."""
-
-    def __init__(self, t):
-        self.t = t
-
-    def tolist(self):
-        """The lists; a tensor without dimensions gives a number."""
-        return [_List(part).tolist() for part in self.t.unbind()] if self.t.dim() else self.t.item()
 
 
 class ExportLevel(TraceLevel):
@@ -284,6 +260,9 @@ class ExportLevel(TraceLevel):
         leaves = pytree.tree_leaves((args, kwargs))
         if not self._is_own(leaves) and function.__name__ not in _leaves.CREATING:
             return NotImplemented
+        converted = conversion(function.__name__, args, kwargs)
+        if converted is not None:
+            return self._converted(*converted)
         bags = function.__name__ == "embedding_bag"
         found = _leaves.embedding_bag(self.whole, function, args, kwargs) if bags else _leaves.leaf(function, args, kwargs)
         if found is None:
@@ -297,8 +276,23 @@ class ExportLevel(TraceLevel):
             name=snake_case(overload.overloadpacket.__name__),
         )
         with self.below():
-            value = overload(*self._inner(args), **dict(zip(kwargs, self._inner(kwargs.values()))))
+            inner = self._inner(args)
+            value = overload(*inner, **dict(zip(kwargs, self._inner(kwargs.values()))))
+        first = inner[0] if inner else None
+        are_tensors = isinstance(value, TensorBase) and isinstance(first, TensorBase)
+        if are_tensors and value._ftorch_storage is not first._ftorch_storage:
+            node.meta["owns_memory"] = True
         return self.results(value, node)
+
+    def _converted(self, overload, args, kwargs):
+        """A conversion, behind the check that what is converted is of the dtype that it was of."""
+        x = args[0]
+        if overload is not ops.aten.type_as.default and isinstance(x, Traced):
+            self.graph.call_function(
+                ops.aten._assert_tensor_metadata.default, (x._node,),
+                {"dtype": x.dtype, "device": x.device, "layout": x.layout}, name="_assert_tensor_metadata_default",
+            )
+        return self.whole(overload, args, kwargs)
 
     def call(self, op, operands, static):
         if self.renames and op.name == "div" and not isinstance(operands[0], TensorBase) and not any(static):
@@ -374,9 +368,9 @@ class ExportLevel(TraceLevel):
     def known(self, t, how):
         number = self._item(t) if how == "item" else None
         if number is not None:
-            return _Number(number)
+            return Number(number)
         if how == "tolist" and self.draws is not None:
-            return _List(t)
+            return NumberList(t)
         frame = next(
             (f for f in reversed(traceback.extract_stack(sys._getframe(1)))
              if not f.filename.startswith(places.PACKAGE)), None,

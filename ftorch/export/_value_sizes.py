@@ -64,6 +64,31 @@ class Drawn:
     checks: list[tuple[str, int]] = field(default_factory=list)
 
 
+class Number:
+    """A number that a tensor's value is, as `Level.known` gives it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def item(self):
+        """The number."""
+        return self.value
+
+    def __index__(self):
+        return self.value
+
+
+class NumberList:
+    """A tensor's values as numbers of the program, in nested lists."""
+
+    def __init__(self, t):
+        self.t = t
+
+    def tolist(self):
+        """The lists; a tensor without dimensions gives a number."""
+        return [NumberList(part).tolist() for part in self.t.unbind()] if self.t.dim() else self.t.item()
+
+
 class Draws(ShapeEnv):
     """The numbers that a run draws; what Python asks of them is known from their ranges, or refused.
 
@@ -300,4 +325,4 @@ def add_checks(graph: Graph, drawn: list[Drawn], nodes: dict[str, Node]) -> None
                 after = graph.call_function(ops.aten._assert_scalar.default, (found, text), name="_assert_scalar_default")
 
 
-__all__ = ["SIZED", "Drawn", "Draws", "add_checks", "forced", "ranges"]
+__all__ = ["SIZED", "Drawn", "Draws", "Number", "NumberList", "add_checks", "forced", "ranges"]

@@ -1383,4 +1383,40 @@ def calls(t, d):
 calls(x.as_subclass(Loud), Duck())
 calls(x, Duck())
 """,
+    """
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+        self.register_buffer("last", torch.zeros(2), persistent=False)
+        self.register_buffer("cache", torch.zeros(2))
+    def forward(self, x):
+        self.count = self.count + 1
+        self.last = x.sum(0)
+        self.cache.copy_(x.sum(0))
+        y = x * 1
+        z = y.t().flatten()
+        z.add_(1)
+        return y + self.count, z
+ep = torch.export.export(M(), (torch.ones(3, 2),))
+__m = [ep.module(), ep.run_decompositions().module()]
+x = torch.arange(6.).view(3, 2)
+[(f(x), f(x), dict(f.named_buffers()), list(f.state_dict())) for f in __m]
+[s.arg.name for s in ep.graph_signature.input_specs]
+ep.graph_module.code
+""",
+    """
+class M(torch.nn.Module):
+    def forward(self, x, y, z=None): return x * 2, y.sum()
+D = torch.export.Dim
+def ranges(shapes, *given):
+    try: return str(torch.export.export(M(), given, dynamic_shapes=shapes).range_constraints)
+    except Exception as error: return type(error).__name__, str(error)
+x, one = torch.ones(5, 4), torch.ones(1, 4)
+n = D("n", min=2, max=30)
+[ranges(({0: n}, {0: 2 * n + 1}), x, torch.ones(11, 4)), ranges(({0: n}, {0: n}), x, one)]
+[ranges(({0: D.AUTO(min=6)}, None), x, x), ranges(({0: D.DYNAMIC}, {0: D.AUTO}), one, one), ranges(({0: D("n")}, {0: D("m")}), one, x)]
+[ranges(({0: 4}, None), x, x), ranges(({0: "a"}, None), x, x), ranges({"x": D.AUTO, "y": None}, x, x), ranges([[D.AUTO], None], x, x)]
+[ranges({"x": {0: n}}, x, x), ranges(({0: n},), x, x), ranges(({0: D("a", max=9)}, {0: D("a", max=8)}), x, x)]
+""",
 ]

@@ -21,8 +21,8 @@ MORE = {"python_state": 60, "changed_state": 30, "training": 10, "sizes": 6, "gr
 CHOSEN = ["conversions", "numpy", "special", "printing", "modes", "captured", "forward", "strided", "quantized",
           "quantized_dynamic", "python_state",
           "changed_state", "training", "sizes", "inference", "generation", "graph_state", "modules",
-          "schedules", "streams", "data", "distribution_state"]
-REFUSED = {"inference"}  # of whose programs PyTorch does not trace or export all that run
+          "schedules", "streams", "data", "distribution_state", "exports"]
+REFUSED = {"inference", "exports"}  # of whose programs PyTorch does not trace or export all that run
 
 
 @pytest.fixture(autouse=True)

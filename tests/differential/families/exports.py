@@ -96,8 +96,8 @@ _REGIONS = [
     "torch._check({v}.shape[0] > 1)\n{k} = {v} * 1", "assert {v}.shape[1] == 4\n{k} = {v} + 0", "{k} = {v}\nfor i in range(3): {k} = {k} * 0.5 + i", "{k} = {v} * 2 if self.training else {v} * 3", "if {v}.shape[1] == 4: {k} = {v} - 1\nelse: {k} = {v} + 1", "if {v}.shape[0] > 1: {k} = {v} - 1\nelse: {k} = {v} + 1", "{k} = [{v} * i for i in range(3)][1]", "{k} = {v}\ndel {k}\n{k} = {v} * 1.5", "{k}, u = {v}.chunk(2, 1)\n{k} = torch.cat([u, {k}], 1)",
 ]
 _REFUSED = [
-    "{v} * {v}.sum().item()", "{v} + (1 if {v}.sum() > 0 else 2)", "{v}[{v}[:, 0] > 0].sum() + {v}", "{v} + {v}.nonzero().shape[0]", "{v}.view(3, -1).sum() + {v}", "{v} + torch.ones(5, 1)", "{v}.reshape(5, 4)", "{v} * int({v}.argmax())", "{v} + y.view(4, -1).sum()", "{v} @ {v}", "{v}.expand(2, 4)", "{v} + torch.tensor({v}.tolist())", "F.dropout({v}, 0.5)", "{v} + torch.rand(4)", "{v}.unique()[:1] + {v}", "{v} + torch.zeros({v}[0, 0].int().item() + 2, 1).sum()",
-    "{v}[: int({v}.sum().abs().item()) % 2].sum() + {v}", "torch.cond({v}.sum() > 0, lambda t: t, lambda t: t.sum(), ({v},))", "{v}.sum().backward()", "undefined({v})", "{v}.nope()",
+    "{v} * {v}.sum().item()", "{v} + (1 if {v}.sum() > 0 else 2)", "{v}[{v}[:, 0] > 0].sum() + {v}", "{v} + {v}.nonzero().shape[0]", "{v}.view(3, -1).sum() + {v}", "{v} + torch.ones(5, 1)", "{v}.reshape(5, 4)", "{v} * int({v}.argmax())", "{v} + y.view(4, -1).sum()", "{v} @ {v}", "{v}.expand(2, 4)", "{v} + torch.tensor({v}.tolist())", "F.dropout({v}, 0.5)", "{v} + torch.rand(4)", "{v}.unique()[:1] + {v}",
+    "{v}.sum().backward()", "undefined({v})",
 ]
 _OUTPUTS = ["{a}", "{a}, {b}", "[{a}, {b}]", "{{'a': {a}, 'b': ({b}, {a} * 1)}}", "{a}, None", "{a}, 3", "{a}, x", "{a}[0], {b}.sum()", "{a}, self.count * 1", "{a}, self.w", "({a}, [{b}, {{'c': {a}.sum()}}])", "Pair({a}, {b})", "{a}, {b}.shape[0]", "{a}.t(), {a}[1:]", "{a}, self.count", "{a}, {a}", "{a}.argmax(1), {b} > 0"]
 
@@ -189,7 +189,7 @@ def exports(r):
         way, r.sample([(2, 2), (8, 3), (3, 7), (6, 6), (9, 2)], 2))
     lines = [_START, f"__number = {r.randrange(10**9)}", _CLASSES, _MODULE + f"\n    def forward(self, {parameters}):\n        " + "\n        ".join(body),
              f"args = lambda n, m: {args.format()}", f"kwargs = lambda n, m: {kwargs.format()}",
-             f"given = (lambda n, m: args(n, m)), (lambda n, m: kwargs(n, m))", f"make = lambda: M(){r.choice(['', '.eval()', '.eval()'])}",
+             "given = (lambda n, m: args(n, m)), (lambda n, m: kwargs(n, m))", f"make = lambda: M(){r.choice(['', '.eval()', '.eval()'])}",
              "A = torch.export.Dim", "N, K, B = A('n', min=2, max=30), A('k'), A('b', min=2, max=7)",
              "shapes = " + (shapes.format(n=n, m=m) if way != "fixed" else "None"), "m = make()"]
     lines.append(f"ep = torch.export.export(m, args{sizes}, kwargs{sizes}, dynamic_shapes=shapes, strict={strict})")
@@ -199,7 +199,7 @@ def exports(r):
              "unflattened": "torch.export.unflatten(copy.deepcopy(ep))", "training": "copy.deepcopy(ep).run_decompositions({}).module()", "package": "packed(copy.deepcopy(ep))"}
     for form in ["module", *r.sample(list(forms)[1:], 2)]:
         lines.append(f"__f = {forms[form]}")
-        if form == "module":
+        if form == "module" and not any("with torch." in line for line in body):  # whose regions are modules in PyTorch's
             lines.append("neutral(__f)")
         used = [sizes] if form == "unflattened" else calls
         if form != "package" and r.random() < 0.15:
