@@ -20,8 +20,7 @@ from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_arg
 from ..nn import Module
-from ._core_forms import FORMS
-from ._core_views import SAME, core_view, is_whole
+from ._core_forms import FORMS, SAME, core_view, is_whole
 from ._trace import placeholder
 from .decomp_utils import CustomDecompTable
 from .graph_signature import (
