@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 
-from .._ops import ops
+from .._ops import ops, own_name
 from ..eager.core.formats import contiguous_format
 from ..fx.experimental.symbolic_shapes import is_symbolic
 from ..fx.node import Node
@@ -24,7 +24,7 @@ _REVERSED = frozenset("t mT mH adjoint matrix_H numpy_T".split())
 
 def is_whole(node):
     """Whether it is ``atleast_1d`` or its like of a tensor with that many dimensions, which is the tensor itself."""
-    name = getattr(node.target, "_opname", "")
+    name = own_name(node.target)
     if not name.startswith("atleast_") or not isinstance(node.args[0], Node) or "val" not in node.meta:
         return False
     return len(node.args[0].meta["val"].shape) == len(node.meta["val"].shape)
