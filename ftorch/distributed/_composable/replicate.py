@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import ftorch as torch
+
 from ...nn import Module
 from ...nn.parallel import DistributedDataParallel
 from .contract import contract
@@ -34,10 +36,11 @@ class DDP:
 
 
 @contract()
-def replicate(module, **kwargs):
+def replicate(module, ignored_modules=None, **kwargs):
     """Averages a module's gradients over processes, in place: what `DistributedDataParallel` does around it.
 
     Args:
+        ignored_modules: modules within, whose gradients stay each process' own.
         kwargs: those of `DistributedDataParallel` (``process_group``, ``bucket_cap_mb`` and so on).
 
     Raises:
@@ -53,12 +56,17 @@ def replicate(module, **kwargs):
     tensor([[1., 1.]])
     >>> dist.destroy_process_group()
     """
+    device = kwargs.pop("device_id", 0)
+    if not isinstance(device, (int, torch.device)):
+        raise RuntimeError(f"Expected device_id to be int or torch.device, but got {type(device)}")
     device_mesh = kwargs.pop("device_mesh", None)
     if device_mesh is not None:
         kwargs["process_group"] = device_mesh.get_group()
     ignored = getattr(module, "_ddp_params_and_buffers_to_ignore", None)
     buffers = [name for name, _ in module.named_buffers()]  # stay each process' own, as in PyTorch
-    module._ddp_params_and_buffers_to_ignore = [*(ignored or ()), *buffers]
+    own = {id(p) for m in ignored_modules or () for p in m.parameters()}
+    own_names = [name for name, p in module.named_parameters(remove_duplicate=False) if id(p) in own]
+    module._ddp_params_and_buffers_to_ignore = [*(ignored or ()), *buffers, *own_names]
     try:
         ddp = DistributedDataParallel(module, **kwargs)
     finally:

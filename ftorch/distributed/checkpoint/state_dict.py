@@ -145,9 +145,14 @@ def _by_names(model, given):
     return {f"{names[m]}.{k}": v for m, part in given.items() if m in names for k, v in part.items()}
 
 
+def _is_of_rank0(options):
+    """Whether whole values are kept by rank 0 alone."""
+    return options.full_state_dict and options.cpu_offload
+
+
 def _is_elsewhere(options):
     """Whether whole values are kept by rank 0 alone, and this is another one."""
-    return options.full_state_dict and options.cpu_offload and torch.distributed.is_initialized() and (
+    return _is_of_rank0(options) and torch.distributed.is_initialized() and (
         torch.distributed.get_rank() > 0
     )
 
@@ -235,6 +240,14 @@ def set_model_state_dict(model, model_state_dict, *, options=None):
     """Sets a model's state; whole tensors are divided as its parameters are."""
     options = options or StateDictOptions()
     model_state_dict = _by_names(model, model_state_dict)
+    if not model_state_dict and not options.broadcast_from_rank0:
+        if options.strict and not options.ignore_frozen_params and not _is_of_rank0(options):
+            rank = f"dist.get_rank()={torch.distributed.get_rank()}" if torch.distributed.is_initialized() else ""
+            raise RuntimeError(
+                "The option indicates that model state_dict is required to save or load, but model state_dict is empty."
+                f"rank = {rank}."
+            )
+        return torch.nn.modules.module._IncompatibleKeys({}, {})
     if _wrapped(model):
         given = _of_rank0(model_state_dict, options)
         with _as_asked(model, StateDictOptions(full_state_dict=options.full_state_dict)):
@@ -259,7 +272,16 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
     optimizers = optimizers if isinstance(optimizers, (list, tuple)) else (optimizers,)
     names = _names(model)
     options = options or StateDictOptions()
+    if not (optim_state_dict or options.broadcast_from_rank0 or _is_of_rank0(options)):
+        raise RuntimeError(
+            "The option indicates that model state_dict is required to save, or load but optim state_dict is empty. "
+            f"{optim_state_dict}"
+        )
     nested = _of_rank0(optim_state_dict, options)
+    if not nested:
+        for optimizer in optimizers:
+            _init_optim_state(optimizer)
+        return
     if _wrapped(model):
         _set_wrapped_states(model, optimizers, nested, options)
         return

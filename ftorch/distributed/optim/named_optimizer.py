@@ -42,9 +42,8 @@ class _NamedOptimizer(torch.optim.Optimizer):
 
     @property
     def state(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The states by name."""
-        known = {id(p): n for n, p in self.named_parameters.items()}
-        return {known[id(p)]: s for p, s in self._optimizer.state.items() if id(p) in known}
+        """The optimizer's states."""
+        return self._optimizer.state
 
     def step(self, closure=None):  # pyright: ignore[reportIncompatibleMethodOverride]
         """The optimizer's step."""
@@ -61,34 +60,21 @@ class _NamedOptimizer(torch.optim.Optimizer):
             ValueError: for others.
         """
         params = param_group["params"]
-        params = [params] if isinstance(params, torch.Tensor) else list(params)
-        named = self.module.named_parameters() if self.module is not None else self.named_parameters.items()
-        known = {id(p): n for n, p in named}
+        params = param_group["params"] = [params] if isinstance(params, torch.Tensor) else list(params)
+        known = {id(p): n for n, p in self.named_parameters.items()}
         for p in params:
             if id(p) not in known:
                 raise ValueError("some parameters are not in the module")
-            self.named_parameters[known[id(p)]] = p
             self.ordered_param_keys.append(known[id(p)])
         self._optimizer.add_param_group(param_group)
         self.param_groups = self._optimizer.param_groups
 
     def init_state(self) -> None:
-        """Makes the states, by a step of zeros with learning rate 0."""
-        params = list(self.named_parameters.values())
-        kept = [p.grad for p in params]
-        rates = [g.get("lr") for g in self.param_groups]
-        for p in params:
+        """Makes the states, by a step with gradients of zeros, which stay."""
+        for p in self.named_parameters.values():
             if p.requires_grad:
                 p.grad = torch.zeros_like(p)
-        for g in self.param_groups:
-            if "lr" in g:
-                g["lr"] = torch.tensor(0.0) if isinstance(g["lr"], torch.Tensor) else 0.0
-        self._optimizer.step()
-        for g, rate in zip(self.param_groups, rates):
-            if rate is not None:
-                g["lr"] = rate
-        for p, g in zip(params, kept):
-            p.grad = g
+        self.step(closure=None)
 
     def state_dict(self) -> dict:
         """States and groups by name."""
@@ -100,25 +86,44 @@ class _NamedOptimizer(torch.optim.Optimizer):
         return {"state": {name[i]: s for i, s in plain["state"].items()}, "param_groups": groups}
 
     def load_state_dict(self, state_dict) -> None:
-        """Takes a state dict by names.
+        """Takes a state dict by names: states and groups that it lacks stay as they are.
 
         Raises:
-            ValueError: for names that are missing.
+            ValueError: before the states are there, and for ones of another kind.
         """
-        number = {n: i for i, n in enumerate(self.ordered_param_keys)}
         plain = self._optimizer.state_dict()
-        given = copy.copy(state_dict["state"])
-        for key in plain["state"]:
-            if self.ordered_param_keys[key] not in given:
-                raise ValueError(f"Expect state for parameter {self.ordered_param_keys[key]} in state_dict")
-        groups = []
+        states, given = plain["state"], state_dict["state"]
+        if not states:
+            raise ValueError("Expects the optim to be initialized before load but found not initialized.")
+        for i, name in enumerate(self.ordered_param_keys):
+            if name in given:
+                states[i] = _taken(name, states[i], given[name])
+        by_names = {_key(g["params"]): g for g in state_dict["param_groups"]}
         for own in plain["param_groups"]:
-            names = sorted(self.ordered_param_keys[i] for i in own["params"])
-            match = [g for g in state_dict["param_groups"] if sorted(g["params"]) == names]
-            if not match:
-                raise ValueError(f"Expect param group {names} in state_dict")
-            groups.append({**match[0], "params": own["params"]})
-        self._optimizer.load_state_dict({
-            "state": {number[n]: s for n, s in given.items() if n in number}, "param_groups": groups,
-        })
+            key = _key(self.ordered_param_keys[i] for i in own["params"])
+            group = by_names.get(key)
+            if group is None:
+                continue
+            if len(group) != len(own):
+                raise ValueError(f"Expects equal param_group size as {len(own)} for group {key} but found {len(group)}.")
+            for k, value in group.items():
+                if k not in own:
+                    raise ValueError(f"Expects group key {k} to be in group {key} in `state_dict` but is missing.")
+                if k != "params":
+                    own[k] = copy.deepcopy(value)
+        self._optimizer.load_state_dict(plain)
         self.param_groups = self._optimizer.param_groups
+
+
+def _key(names):
+    return "/".join(sorted(names))
+
+
+def _taken(name, own, given):
+    """A parameter's state with the values of another one of the same kind."""
+    if len(given) != len(own):
+        raise ValueError(f"Expects equal length as {len(own)} for parameter {name} but found: {len(given)}")
+    for key in own:
+        if key not in given:
+            raise ValueError(f"Expects state {key} for parameter {name} but not found.")
+    return {key: copy.deepcopy(given[key]) for key in own}

@@ -37,7 +37,27 @@ def _checked(params):
         raise ValueError("ZeroRedundancyOptimizer got an empty parameter list")
     if not all(isinstance(p, (torch.Tensor, dict)) for p in params):
         raise TypeError(f"{wanted} or dicts")
+    if len({isinstance(p, dict) for p in params}) > 1:
+        raise TypeError(f"{wanted} or dicts")
+    _check_types([p for g in params for p in _parameters(g)])
     return params
+
+
+def _parameters(group):
+    if not isinstance(group, dict):
+        return [group]
+    if "params" not in group:
+        raise ValueError("Each parameter group passed-in via `params` must have a 'params' key mapping to the parameters in the group")
+    found = group["params"]
+    return [found] if isinstance(found, torch.Tensor) else found if isinstance(found, list) else []
+
+
+def _check_types(params):
+    name = torch.typename(params[0]) if params else None
+    for p in params:
+        if p.is_sparse or torch.typename(p) != name:
+            said = name if p is params[0] else f"both {name} and {torch.typename(p)}"
+            raise ValueError(f"ZeroRedundancyOptimizer only supports using the same dense type for all parameters but got {said}")
 
 
 class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
@@ -81,31 +101,26 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
              "params": [p for p in g["params"] if self._owner[p] == self.rank]}
             for g in self.param_groups
         ]
-        self._local = [i for i, g in enumerate(mine) if g["params"]]
-        kept = [mine[i] for i in self._local]
-        self.optim = self._optim_constructor(kept, **self._optim_defaults) if kept else None
+        self.optim = self._optim_constructor(mine, **self._optim_defaults)
         if self.initialized:
             return
-        made = self.optim or self._optim_constructor([torch.nn.Parameter(torch.zeros(1))], **self._optim_defaults)
         for g in self.param_groups:  # those of the beginning say what the optimizer's defaults are
-            for k, v in made.defaults.items():
+            for k, v in self.optim.defaults.items():
                 g.setdefault(k, v)
 
     def add_param_group(self, param_group) -> None:
         """Adds parameters."""
         super().add_param_group(param_group)
         if self.initialized:
-            old = dict(self.optim.state) if self.optim is not None else {}
+            old = dict(self.optim.state)
             self._own()
-            if self.optim is not None:
-                for p, state in old.items():
-                    if self._owner.get(p) == self.rank:
-                        self.optim.state[p] = state
+            for p, state in old.items():
+                if self._owner.get(p) == self.rank:
+                    self.optim.state[p] = state
 
     def _sync_groups(self):
-        if self.optim is not None:
-            for local, i in zip(self.optim.param_groups, self._local):
-                local.update({k: v for k, v in self.param_groups[i].items() if k != "params"})
+        for local, own in zip(self.optim.param_groups, self.param_groups):
+            local.update({k: v for k, v in own.items() if k != "params"})
 
     def step(self, closure=None, **kwargs):
         """Updates the own share and gives it to all. With ``overlap_with_ddp`` backward's hook does so, and this nothing."""
@@ -115,15 +130,10 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
         return self._step(closure, **kwargs)
 
     def _step(self, closure=None, **kwargs):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         self._sync_groups()
-        if self.optim is not None:
-            self.optim.step(**kwargs)
-            for local, i in zip(self.optim.param_groups, self._local):
-                self.param_groups[i].update({k: v for k, v in local.items() if k != "params"})
+        loss = self.optim.step(**kwargs) if closure is None else self.optim.step(closure=closure, **kwargs)
+        for local, own in zip(self.optim.param_groups, self.param_groups):
+            own.update({k: v for k, v in local.items() if k != "params"})
         if self.world_size > 1:
             for rank in range(self.world_size):
                 shares = [p for p, owner in self._owner.items() if owner == rank]
@@ -135,9 +145,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
         """Brings all states to one rank, whose `state_dict` then has them. All ranks call it."""
         self._sync_groups()
         numbers = {p: i for i, p in enumerate(self._owner_order())}
-        own = {}
-        if self.optim is not None:
-            own = {numbers[p]: dict(s) for p, s in self.optim.state.items()}
+        own = {numbers[p]: dict(s) for p, s in self.optim.state.items()}
         everybody = [None] * self.world_size if self.rank == to else None
         dist.gather_object(own, everybody, group=self.process_group, group_dst=to)
         self._states = everybody or []
