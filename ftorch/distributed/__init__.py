@@ -17,6 +17,7 @@ from .distributed_c10d import (
     _rank_not_in_group,
     _reduce_scatter_base,
 )
+from .distributed_c10d import Work as _Work
 from .remote_device import _remote_device
 
 

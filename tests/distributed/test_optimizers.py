@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 
@@ -106,6 +108,55 @@ def quiet(t, d, rank):
     return loss.full_tensor().detach(), x.grad.full_tensor(), [w for w in caught if w.category is FutureWarning]
 
 
-@pytest.mark.parametrize("program", [zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet])
+def shares_without_parameters(t, d, rank):
+    """Groups of which a process has no share, closures that the share's optimizer gets, types that are refused."""
+    from tests.oracle import outcome
+
+    zero, said = _of(t, "optim").ZeroRedundancyOptimizer, []
+    optimizer = zero([t.nn.Parameter(t.ones(5))], t.optim.SGD, lr=0.1)
+    optimizer.add_param_group({"params": [t.nn.Parameter(t.ones(3))]})
+    sizes = sorted(sum(p.numel() for g in optimizer.optim.param_groups for p in g["params"]) for _ in range(1))
+
+    class Saying(t.optim.SGD):
+        def step(self, closure=None, kept=None):
+            kept.append(closure)
+            return super().step()
+
+    x = t.nn.Parameter(t.ones(1))
+    x.grad = t.ones(1)
+    other = zero([x], Saying, lr=0.1)
+    other.step(0, kept=said)
+    kinds = ([t.sparse_coo_tensor(size=(2, 3))], [t.ones(1), t.ones(1, dtype=t.float64)], [t.ones(1), {"params": [t.ones(1)]}])
+    errors = [outcome(lambda given=given: zero(given, t.optim.SGD, lr=0.1))[1] for given in kinds]
+    texts = [(type(e).__name__, str(e).replace("ftorch", "torch")) for e in errors]
+    return len(optimizer.optim.param_groups), sizes, said, x.detach(), texts
+
+
+def named(t, d, rank):
+    """States by name: what is missing stays, another kind is refused."""
+    from tests.oracle import outcome
+
+    kind = _of(t, "optim.named_optimizer")._NamedOptimizer
+
+    def made(*groups, **options):
+        model = _model(t)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen = [{"params": list(model[i].parameters())} for i in groups] or None
+            return model, kind(dict(model.named_parameters()), t.optim.SGD, chosen, **{"lr": 0.1, "momentum": 0.9, **options})
+
+    (model, whole), (_, part), (_, empty), (_, plain) = made(), made(0), made(), made(momentum=0.0)
+    errors = [outcome(empty.load_state_dict, part.state_dict())[1]]
+    for one in (whole, part, plain):
+        one.init_state()
+    part.state[part.param_groups[0]["params"][0]]["momentum_buffer"].fill_(3.0)
+    whole.load_state_dict(part.state_dict())
+    errors.append(outcome(whole.load_state_dict, plain.state_dict())[1])
+    errors.append(outcome(whole.add_param_group, {"params": t.ones(2)})[1])
+    found = {n: s["momentum_buffer"] for n, s in whole.state_dict()["state"].items()}
+    return found, [(type(e).__name__, str(e)) for e in errors], all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize("program", [shares_without_parameters, named, zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet])
 def test_two_processes(two, program):
     two.run(program)

@@ -84,3 +84,56 @@ def test_states_with_levels():
         return sorted(given[0]), optimizer.state[model[0].weight]["more"]
 
     both(program)
+
+
+def of_rank0(t, d, rank):
+    """State dicts that rank 0 alone has change nothing elsewhere; ones that are missing are said."""
+    from tests.oracle import outcome
+
+    sd = import_module(f"{t.__name__}.distributed.checkpoint.state_dict")
+    model, optimizer = made(t, "momentum")
+    options = sd.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    of_model, states = sd.get_model_state_dict(model, options=options), sd.get_optimizer_state_dict(model, optimizer, options=options)
+    calls = [
+        (sd.set_optimizer_state_dict, (model, optimizer, states)), (sd.set_model_state_dict, (model, of_model)),
+        (sd.set_model_state_dict, (model, {})), (sd.set_optimizer_state_dict, (model, optimizer, {})),
+    ]
+    found = []
+    for function, given in calls:
+        for named in ({}, {"options": options}, {"options": sd.StateDictOptions(strict=False)}):
+            result, error = outcome(function, *given, **named)
+            found.append((str(result), type(error).__name__, str(error)))
+    step(t, model, optimizer)
+    return found, optimizer.param_groups[0]["lr"], [p.detach() for p in model.parameters()]
+
+
+def test_of_rank0(two):
+    two.run(of_rank0)
+
+
+def test_parts_of_models_and_states_of_optimizers():
+    """Modules within, dicts of these, an optimizer's own state dict, and methods that give and take such dicts."""
+
+    def program(t):
+        sd = import_module(f"{t.__name__}.distributed.checkpoint.state_dict")
+        model, optimizer = made(t, "adam")
+        step(t, model, optimizer)
+        with pytest.warns(FutureWarning) as said:
+            found = [
+                sorted(sd.get_model_state_dict(model, submodules={model[0]})),
+                sorted(sd.get_model_state_dict(
+                    model, submodules={model[0]}, options=sd.StateDictOptions(keep_submodule_prefixes=False))),
+                sorted(sd.get_optimizer_state_dict(model, optimizer, submodules={model[0]})["state"]),
+                str(sd.set_model_state_dict(model, {model[1]: {"bias": t.zeros(1)}}, options=sd.StateDictOptions(strict=False))),
+            ]
+        found.append([str(w.message) for w in said])
+        sd.set_optimizer_state_dict(model, optimizer, optimizer.state_dict())
+        other, another = made(t, "adam")
+        sd._patch_model_state_dict(other)
+        sd._patch_optimizer_state_dict(other, optimizers=another)
+        other.load_state_dict(model.state_dict())
+        another.load_state_dict(sd.get_optimizer_state_dict(model, optimizer))
+        states = another.state_dict()["state"]
+        return found, [p.detach() for p in other.parameters()], sorted(states), states["0.weight"]["exp_avg"]
+
+    both(program)
