@@ -65,7 +65,19 @@ def meshes(t, d, rank):
     return [x, y], shown, texts, joined.mesh.tolist(), list(joined.mesh_dim_names)
 
 
-@pytest.mark.parametrize("program", [replicated, own_buffers])
+def some_ignored(t, d, rank):
+    """Gradients of ignored modules stay each process' own; devices are checked."""
+    replicate = _of(t, "_composable.replicate").replicate
+    t.manual_seed(0)
+    model = t.nn.Sequential(t.nn.Linear(2, 3), t.nn.Linear(3, 2))
+    replicate(model, ignored_modules=[model[0]])
+    model(t.ones(1, 2) * (rank + 1)).sum().backward()
+    with pytest.raises(RuntimeError, match="Expected device_id to be int or torch.device") as refused:
+        replicate(t.nn.Linear(2, 2), device_id=[])
+    return [p.grad for p in model.parameters()], str(refused.value)
+
+
+@pytest.mark.parametrize("program", [replicated, own_buffers, some_ignored])
 def test_two_processes(two, program):
     two.run(program)
 

@@ -14,13 +14,13 @@ from ._redistribute import (
     Redistribute,
     SumsTaken,
     contiguous_strides,
+    from_torch_tensor,
     global_strides,
     gradient_placements,
     local_shape,
     move,
     redistributed,
     to_torch_tensor,
-    with_gradient,
 )
 from .placement_types import Placement, Replicate, along, divides
 
@@ -65,6 +65,11 @@ class DTensor(torch.Tensor):
         return made
 
     def __new__(cls, local_tensor, spec, *, requires_grad=False):
+        if local_tensor.requires_grad and not requires_grad:
+            warnings.warn(
+                "To construct DTensor from torch.Tensor, it's recommended to use local_tensor.detach() and make "
+                "requires_grad consistent.", stacklevel=2,
+            )
         made = cls._made(local_tensor, spec.mesh, spec.placements, spec.shape)
         if requires_grad:
             made.requires_grad_()
@@ -221,6 +226,8 @@ class DTensor(torch.Tensor):
             run_check: whether whole parts are made those of rank 0.
             shape: of all of it; by default parts are taken to be of one size.
         """
+        if isinstance(local_tensor, DTensor):
+            raise RuntimeError(f"the local_tensor argument only accepts torch.Tensor but got {type(local_tensor)} value.")
         mesh = device_mesh or _mesh_resources.get_current_mesh()
         placed = _normalized(placements or [Replicate()] * mesh.ndim, local_tensor.dim(), mesh)
         if mesh._places is not None:  # this process' part is the whole
@@ -242,9 +249,7 @@ class DTensor(torch.Tensor):
                     torch.distributed.broadcast(local_tensor, group=mesh.get_group(m), group_src=0)
         if mesh.get_coordinate() is None:  # no process of the mesh: it has nothing
             local_tensor = local_tensor.new_empty(0, requires_grad=local_tensor.requires_grad)
-        local = local_tensor.view_as(local_tensor)
-        if grad_placements is not None:
-            local = with_gradient(local, mesh, tuple(shape), gradient_placements(placed), grad_placements)
+        local = from_torch_tensor(local_tensor, mesh, tuple(shape), placed, grad_placements)
         strides = global_strides(local, shape) if stride is None else tuple(stride)
         return DTensor._made(local, mesh, placed, tuple(shape), strides)
 
@@ -283,6 +288,12 @@ class DTensor(torch.Tensor):
     def full_tensor(self, *, grad_placements=None):
         """All of it, in every process."""
         whole = self.redistribute(placements=[Replicate()] * self.device_mesh.ndim)
+        if grad_placements is not None and whole is not self and self.device_mesh._places is None:
+            # Nobody sees the gathered one, so its gradient goes back at once: terms of a sum by one reduce-scatter.
+            placed, shape = list(whole.placements), tuple(self.shape)
+            local = redistributed(
+                self._local_tensor, self.device_mesh, shape, self.placements, placed, comes=tuple(grad_placements))
+            return to_torch_tensor(local, self.device_mesh, shape, placed, placed) if local.requires_grad else local
         if self.device_mesh._places is not None:
             return whole.to_local(grad_placements=grad_placements).to(self.device_mesh.device_type)
         return whole.to_local(grad_placements=grad_placements)
@@ -452,7 +463,7 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
         if tuple(tensor.placements) != tuple(placed):
             raise ValueError(
                 f"Cannot distribute a DTensor with placements {tensor.placements} to a different "
-                f"placements {tuple(placed)}. do you want to call `redistribute` instead?"
+                f"placements {placements}. do you want to call `redistribute` instead?"
             )
         return tensor
     local = tensor.detach()

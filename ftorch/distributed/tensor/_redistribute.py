@@ -292,6 +292,21 @@ class SumsTaken:
         return self._again[0]
 
 
+class _FromTorchTensor(Function):
+    """A tensor as the part of a `DTensor`: it shares the tensor's memory, and is none of its views, so that it may be written
+    where the tensor is a leaf. Its gradient comes with some placements and leaves with others."""
+
+    @staticmethod
+    def forward(ctx, t, *where):
+        ctx.where = where
+        return t.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        mesh, shape, now, to = ctx.where
+        return (grad if list(now) == list(to) else move(grad, mesh, shape, now, to)), None, None, None, None
+
+
 class _ToTorchTensor(GradientMoved):
     """A local part as a tensor of its own."""
 
@@ -304,7 +319,7 @@ def redistributed(t, mesh, shape, now, to, name=None, comes=None):
     if name is not None:
         observe(name, now, to, mesh)
         return ImplicitRedistribute.apply(t, mesh, shape, tuple(now), tuple(to), comes)
-    return Redistribute.apply(t, mesh, shape, tuple(now), tuple(to))
+    return Redistribute.apply(t, mesh, shape, tuple(now), tuple(to), comes)
 
 
 def with_gradient(t, mesh, shape, now, to):
@@ -312,6 +327,14 @@ def with_gradient(t, mesh, shape, now, to):
     if list(now) == list(to) or not (t.requires_grad and torch.is_grad_enabled()):
         return t
     return GradientMoved.apply(t, mesh, shape, tuple(now), tuple(to))
+
+
+def from_torch_tensor(t, mesh, shape, placements, grad_placements=None):
+    """A plain tensor as a part of that lies so; ``grad_placements``: how its gradient will lie instead."""
+    now = gradient_placements(placements)
+    if not (t.requires_grad and torch.is_grad_enabled()):
+        return t.view_as(t)
+    return _FromTorchTensor.apply(t, mesh, shape, tuple(now), tuple(grad_placements or now))
 
 
 def to_torch_tensor(t, mesh, shape, now, to):

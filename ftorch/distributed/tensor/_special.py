@@ -122,7 +122,44 @@ def embedding(func, args, kwargs):
     return _made(found, table, placed, (*index.shape, table.shape[1]))
 
 
+def made_like(func, args, kwargs):
+    """``x.new_zeros`` and its like: a tensor of x's own shape lies as x does, others are whole, and nobody tells anybody."""
+    x = args[0]
+    size = _given(args, kwargs, 1, "size")
+    size = tuple(size) if isinstance(size, (tuple, list)) else tuple(a for a in args[1:] if isinstance(a, int))
+    same = size == tuple(x.shape) and not any(p.is_partial() for p in x.placements)
+    placed = list(x.placements) if same else [Replicate()] * x.device_mesh.ndim
+    shape = tuple(local_shape(size, x.device_mesh, placed)) if same else size
+    options = {k: v for k, v in kwargs.items() if k not in ("size", "requires_grad")}
+    scattered = func.__name__ == "new_empty_strided"
+    if scattered and same:
+        return NotImplemented
+    rest = args[2:] if func.__name__ in ("new_full", "new_empty_strided") else ()
+    local = func(x._local_tensor.detach(), shape, *rest, **options)
+    strides = local.stride() if not same else None
+    from ._api import DTensor
+
+    made = DTensor._made(local, x.device_mesh, placed, size, strides)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def filled(func, args, kwargs):
+    """`fill_`: the terms of a sum get the number, too, each of them."""
+    x, value = args[0], _given(args, kwargs, 1, "value")
+    if isinstance(value, torch.Tensor):
+        return NotImplemented
+    x._local_tensor.fill_(value)
+    return x
+
+
+def is_same_size(func, args, kwargs):
+    """Whether two tensors have one shape, of which one may be plain."""
+    return tuple(args[0].shape) == tuple(_given(args, kwargs, 1, "other").shape)
+
+
 SPECIAL = {
+    **{f"new_{n}": made_like for n in ("empty", "zeros", "ones", "full", "empty_strided")},
+    "fill_": filled, "is_same_size": is_same_size,
     "norm": norm, "vector_norm": norm, "linalg_vector_norm": norm, "dropout": dropout, "embedding": embedding,
     **{n: drawn for n in ("rand_like", "randn_like", "randint_like")},
 }

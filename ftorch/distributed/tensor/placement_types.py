@@ -180,3 +180,6 @@ class NormPartial(Partial):
 
     def __str__(self):
         return f"_NormP({self.norm_type})"
+
+
+_Partial = Partial  # its former name

@@ -173,8 +173,36 @@ def taken_by_tensors(t, d, rank):
     return found
 
 
+def made_of_others(t, d, rank):
+    """``new_*`` with what lies where and without communication; sizes; gathered tensors whose gradients are terms."""
+    tensor = importlib.import_module(f"{t.__name__}.distributed.tensor")
+    counts = importlib.import_module(f"{t.__name__}.distributed.tensor.debug").CommDebugMode
+    mesh, found = d.init_device_mesh("cpu", (2,)), []
+    for placed in (tensor.Shard(0), tensor.Shard(1), tensor.Replicate(), tensor.Partial()):
+        x = tensor.DTensor.from_local(t.ones(4, 3), mesh, [placed])
+        for call in (
+            lambda x: x.new_full((4, 8), 42.0), lambda x: x.new_full(x.shape, 42.0), lambda x: x.new_zeros(2, 2),
+            lambda x: x.new_ones(x.shape), lambda x: x.new_full((3,), 2, dtype=t.int64), lambda x: x.new_ones(size=(2,)),
+        ):
+            with counts() as said:
+                y = call(x)
+            found.append((str(y.placements), tuple(y.shape), str(y.dtype), said.get_total_counts(), y.full_tensor()))
+        plain = t.ones(*x.shape)
+        found.append((x.is_same_size(plain), plain.is_same_size(x), x.is_same_size(x.new_zeros(2, 2))))
+        leaf = t.arange(12.0).view(4, 3).requires_grad_()
+        part = tensor.DTensor.from_local(leaf, mesh, [placed])
+        found += [t.fill_(part, 8).full_tensor().detach(), leaf.detach() + 0, part.mul_(2).to_local().detach(), leaf.is_leaf]
+        whole = tensor.distribute_tensor(t.arange(8.0).view(4, 2), mesh, [tensor.Shard(0)]).requires_grad_()
+        with counts() as said:
+            (whole.full_tensor(grad_placements=[tensor.Partial()]) * (rank + 1)).sum().backward()
+        found += [whole.grad.full_tensor(), sorted(str(k) for k in said.comm_counts)]
+    with pytest.warns(UserWarning, match="To construct DTensor"):
+        tensor.DTensor(leaf, part._spec, requires_grad=False)
+    return found
+
+
 @pytest.mark.parametrize(
-    "program", (taken_by_tensors, written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
+    "program", (made_of_others, taken_by_tensors, written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
 )
 def test_as_whole_tensors(two, program):
     two.run(program)
