@@ -7,8 +7,10 @@ from datetime import timedelta
 from .._submodules import on_demand as _on_demand
 from . import distributed_c10d
 from ._bucket import GradBucket
+from ._reducer import compute_bucket_assignment_by_size as _compute_bucket_assignment_by_size
 from .device_mesh import DeviceMesh, init_device_mesh
 from .distributed_c10d import *  # noqa: F403
+from .distributed_c10d import Work as _Work
 from .distributed_c10d import (
     _all_gather_base,
     _coalescing_manager,
@@ -17,7 +19,6 @@ from .distributed_c10d import (
     _rank_not_in_group,
     _reduce_scatter_base,
 )
-from .distributed_c10d import Work as _Work
 from .remote_device import _remote_device
 
 

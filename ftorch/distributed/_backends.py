@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ class Backend(str):
         "gloo": ["cpu", "cuda"], "nccl": ["cuda"], "ucc": ["cpu", "cuda"], "mpi": ["cpu", "cuda"],
         "xccl": ["xpu"], "fake": ["cpu", "cuda", "hpu", "xpu"],
     }
+    _BackendPlugin = namedtuple("_BackendPlugin", ["creator_fn", "extended_api"])
     _plugins: dict[str, Any] = {}
 
     def __new__(cls, name: str):
@@ -35,7 +37,7 @@ class Backend(str):
     @classmethod
     def register_backend(cls, name: str, func: Callable, extended_api: bool = False, devices=None):
         """Lets `init_process_group` make groups of one's own: ``func(store, rank, size, timeout)``."""
-        if name != "fake" and hasattr(cls, name.upper()) and name.lower() in cls._plugins:
+        if name != "fake" and hasattr(cls, name.upper()) and name.upper() in cls._plugins:
             raise RuntimeError(f"{name.upper()} c10d backend already exist")
         setattr(cls, name.upper(), name.lower())
         if name.lower() not in cls.backend_list:
@@ -45,7 +47,7 @@ class Backend(str):
             if device not in cls.default_device_backend_map:
                 cls.default_device_backend_map[device] = name.lower()
         cls.backend_capability[name.lower()] = devices
-        cls._plugins[name.lower()] = (func, extended_api)
+        cls._plugins[name.upper()] = cls._BackendPlugin(func, extended_api)
 
 
 class BackendConfig:

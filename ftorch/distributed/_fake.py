@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ._elements import fill, flat
+import ftorch as torch
+
 from ._process_group import ProcessGroup, _inner, _listed
 from ._store import HashStore
 from ._work import Work
@@ -42,18 +43,23 @@ class FakeProcessGroup(ProcessGroup):
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """Returns."""
 
+    # Copies of tensors, which those without numbers (`FakeTensor`, meta) take part in, too.
+
+    @torch.no_grad()
     def allgather(self, output_tensors, input_tensors=None, opts=None):
-        own = flat(_listed(input_tensors)[0])
+        own = _listed(input_tensors)[0]
         for out in _inner(output_tensors):
-            fill(out, own)
+            out.copy_(own.reshape(out.shape))
         return self._finished(output_tensors)
 
+    @torch.no_grad()
     def _allgather_base(self, output, input, opts=None):
-        own = flat(input)
-        for part in output.reshape(self._size, -1):
-            fill(part, own)
+        own = input.reshape(-1)
+        for part in output.view(self._size, -1):
+            part.copy_(own)
         return self._finished([output])
 
+    @torch.no_grad()
     def _reduce_scatter_base(self, output, input, opts=None):
-        fill(output, flat(input).reshape(self._size, -1)[self._rank])
+        output.copy_(input.reshape(self._size, -1)[self._rank].reshape(output.shape))
         return self._finished([output])

@@ -88,7 +88,7 @@ def is_backend_available(backend: str) -> bool:
     """Whether a backend can be used."""
     name = backend.lower()
     known = {"gloo": True, "nccl": is_nccl_available(), "mpi": False, "ucc": False, "xccl": False}
-    return known.get(name, name in Backend._plugins)
+    return known.get(name, name.upper() in Backend._plugins)
 
 
 def is_torchelastic_launched() -> bool:
@@ -170,7 +170,7 @@ def store_host(store) -> str:
 
 def _check_available(name):
     for backend in BackendConfig(name).device_backend_map.values():
-        if backend in Backend._plugins or backend in ("gloo", "undefined"):
+        if backend.upper() in Backend._plugins or backend in ("gloo", "undefined"):
             continue
         if backend == "nccl":
             if ":" not in name and name != "undefined" and not is_nccl_available():
@@ -203,9 +203,9 @@ def make(backend, name, ranks, own, store, timeout, description, pg_options=None
     inner = PrefixStore(f"{name}/", store)
     rank, size = ranks.index(own), len(ranks)
     plugin = next((b for b in BackendConfig(backend).device_backend_map.values()
-                   if b in Backend._plugins), None)
+                   if b.upper() in Backend._plugins), None)
     if plugin is not None:
-        create, extended = Backend._plugins[plugin]
+        create, extended = Backend._plugins[plugin.upper()]
         made = create(_PluginOptions(inner, rank, size, timeout, ranks), pg_options) if extended else (
             create(inner, rank, size, timeout)
         )

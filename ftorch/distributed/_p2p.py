@@ -53,7 +53,9 @@ def recv(tensor, src=None, group=None, tag: int = 0, group_src=None) -> int:
     if work is None:
         return -1
     work.wait()
-    return get_global_rank(group, work.source_rank())
+    if src is not None:
+        return src
+    return get_global_rank(group, work.source_rank() if group_src is None else group_src)
 
 
 class P2POp:

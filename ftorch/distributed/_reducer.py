@@ -66,22 +66,42 @@ def buckets_of(parameters, order, limits, alone=frozenset()) -> list[list[int]]:
         limits: bytes at which a bucket is full: of the first ones of a dtype and device; the last is that of all others.
         alone: ids of parameters that have buckets of their own.
     """
+    return [indices for indices, _ in limited_buckets_of(parameters, order, limits, alone)]
+
+
+def compute_bucket_assignment_by_size(tensors, bucket_size, expect_sparse_gradient=(), tensor_indices=(), logger=None):
+    """(indices of tensors by bucket, the bytes at which each is full or 0)
+
+    Args:
+        bucket_size: bytes of the first buckets; the last is that of all others.
+        expect_sparse_gradient: whether a tensor has a bucket of its own.
+        tensor_indices: the numbers of the tensors, which come in the order of their gradients; without, buckets are sorted.
+    """
+    alone = {id(t) for t, sparse in zip(tensors, expect_sparse_gradient) if sparse}
+    made = limited_buckets_of(tensors, range(len(tensors)), bucket_size, alone)
+    made = [([tensor_indices[i] for i in b], n) for b, n in made] if tensor_indices else sorted(made)
+    return [indices for indices, _ in made], [limit for _, limit in made]
+
+
+def limited_buckets_of(parameters, order, limits, alone) -> list[tuple[list[int], float]]:
+    """`buckets_of`, each with the bytes at which it is full."""
     open_: dict = {}
-    made: list[list[int]] = []
+    made: list = []
     for i in order:
         p = parameters[i]
         if id(p) in alone:
-            made.append([i])
+            made.append(([i], 0))
             continue
         indices, size, full = open_.get(key := (p.dtype, str(p.device)), ([], 0, 0))
         indices.append(i)
         size += p.numel() * p.element_size()
-        if size >= limits[min(full, len(limits) - 1)]:
-            made.append(indices)
+        limit = limits[min(full, len(limits) - 1)]
+        if size >= limit:
+            made.append((indices, limit))
             open_[key] = [], 0, full + 1
         else:
             open_[key] = indices, size, full
-    return made + [indices for indices, _, _ in open_.values() if indices]
+    return made + [(b, limits[min(full, len(limits) - 1)]) for b, _, full in open_.values() if b]
 
 
 def all_reduce_hook(group, bucket) -> Future:

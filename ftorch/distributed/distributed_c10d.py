@@ -238,13 +238,16 @@ class _CollOp:
         self.op, self.tensor, self.dst_tensor, self.redop, self.root = op, tensor, dst_tensor, redop, root
 
 
+STORE_BASED_BARRIER_PREFIX = "store_based_barrier_key"
+
+
 def _store_based_barrier(rank, store, group_name, rendezvous_count, timeout, logging_interval=None) -> None:
     """Returns when ``rendezvous_count`` processes have called it.
 
     Raises:
         DistStoreError: if they have not in ``timeout``.
     """
-    key = f"store_based_barrier_key:{group_name}"
+    key = f"{STORE_BASED_BARRIER_PREFIX}:{group_name}"
     last = f"{key}:last_worker"
     if store.add(key, 1) == rendezvous_count:
         store.set(last, "1")

@@ -157,6 +157,8 @@ def named(t, d, rank):
     return found, [(type(e).__name__, str(e)) for e in errors], all(p.grad is not None for p in model.parameters())
 
 
-@pytest.mark.parametrize("program", [shares_without_parameters, named, zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet])
+@pytest.mark.parametrize("program", [
+    shares_without_parameters, named, zero_redundancy, averaged, local_steps, recomputed, divided_shares, whole_states, quiet,
+])
 def test_two_processes(two, program):
     two.run(program)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import importlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
-from tests.oracle import assert_same, outcome
+from tests.oracle import assert_same, both, outcome
 
 BOTH = pytest.mark.parametrize("t", [ft, pt], ids=["ftorch", "torch"])
 
@@ -232,3 +234,29 @@ def test_a_group_that_meets_nobody():
         for name in ("ftorch", "torch")
     ]
     assert found[0] == found[1] and found[0].startswith("1 4 fake")
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_buckets_by_size(case):
+    def program(t):
+        def made(*sizes, kinds=(t.float32,)):
+            return [t.empty(n, dtype=kinds[i % len(kinds)]) for i, n in enumerate(sizes)]
+
+        both_kinds, assigned = (t.float32, t.float64), t.distributed._compute_bucket_assignment_by_size
+        given = (
+            (made(100, 200, 100, 50), [400]), (made(50, 25, 50, 25, 50, 25, kinds=both_kinds), [200, 400]),
+            (made(*[10] * 9), [40, 100]), (made(10, 1000, 1), [40, 100], [True, False, False]),
+            (made(0, 1), [4]), (made(1, 2, 3), [8], [], [2, 1, 0]),
+        )
+        return assigned(*given[case])
+
+    both(program)
+
+
+def test_sums_with_factors_are_equal():
+    def program(t):
+        made = t.distributed._make_nccl_premul_sum
+        op, text = made(2.0), pickle.dumps
+        return copy.copy(op) == op, copy.deepcopy(op) == op, pickle.loads(text(op)) == op, op == "abc", op == made(3.0)
+
+    both(program)

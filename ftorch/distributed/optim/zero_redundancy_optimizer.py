@@ -47,7 +47,9 @@ def _parameters(group):
     if not isinstance(group, dict):
         return [group]
     if "params" not in group:
-        raise ValueError("Each parameter group passed-in via `params` must have a 'params' key mapping to the parameters in the group")
+        raise ValueError(
+            "Each parameter group passed-in via `params` must have a 'params' key mapping to the parameters in the group"
+        )
     found = group["params"]
     return [found] if isinstance(found, torch.Tensor) else found if isinstance(found, list) else []
 
@@ -57,7 +59,9 @@ def _check_types(params):
     for p in params:
         if p.is_sparse or torch.typename(p) != name:
             said = name if p is params[0] else f"both {name} and {torch.typename(p)}"
-            raise ValueError(f"ZeroRedundancyOptimizer only supports using the same dense type for all parameters but got {said}")
+            raise ValueError(
+                f"ZeroRedundancyOptimizer only supports using the same dense type for all parameters but got {said}"
+            )
 
 
 class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):

@@ -13,7 +13,7 @@ from typing import Any
 
 import ftorch as torch
 
-from ...fx import Graph, GraphModule, Interpreter, Tracer
+from ...fx import Graph, GraphModule, Interpreter, Node, Tracer
 from ...utils._pytree import tree_leaves, tree_map
 from ._utils import PipeInfo
 from .stage import build_stage
@@ -181,6 +181,19 @@ def _chained(stages) -> GraphModule:
     return GraphModule(root, graph)
 
 
+def _without_constant_defaults(graph, given: int, kwargs) -> None:
+    """Inputs that are tensors by default are inputs if the example has them, and these constants if not."""
+    for i, node in enumerate(graph.find_nodes(op="placeholder")):
+        if not any(isinstance(a, Node) for a in node.args):
+            continue
+        if i < given or node.target in kwargs:
+            node.args = ()
+        else:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+
+
 class Pipe(torch.nn.Module):
     """A model in stages.
 
@@ -218,6 +231,7 @@ class Pipe(torch.nn.Module):
             graph = tracer.trace(mod)
         finally:
             _tracers.pop()
+        _without_constant_defaults(graph, len(example_args), kwargs)
         traced = GraphModule(mod, graph)
         if split_policy is not None:
             traced = split_policy(traced)

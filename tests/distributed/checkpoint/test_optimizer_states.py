@@ -93,7 +93,8 @@ def of_rank0(t, d, rank):
     sd = import_module(f"{t.__name__}.distributed.checkpoint.state_dict")
     model, optimizer = made(t, "momentum")
     options = sd.StateDictOptions(full_state_dict=True, cpu_offload=True)
-    of_model, states = sd.get_model_state_dict(model, options=options), sd.get_optimizer_state_dict(model, optimizer, options=options)
+    of_model = sd.get_model_state_dict(model, options=options)
+    states = sd.get_optimizer_state_dict(model, optimizer, options=options)
     calls = [
         (sd.set_optimizer_state_dict, (model, optimizer, states)), (sd.set_model_state_dict, (model, of_model)),
         (sd.set_model_state_dict, (model, {})), (sd.set_optimizer_state_dict, (model, optimizer, {})),
@@ -124,7 +125,8 @@ def test_parts_of_models_and_states_of_optimizers():
                 sorted(sd.get_model_state_dict(
                     model, submodules={model[0]}, options=sd.StateDictOptions(keep_submodule_prefixes=False))),
                 sorted(sd.get_optimizer_state_dict(model, optimizer, submodules={model[0]})["state"]),
-                str(sd.set_model_state_dict(model, {model[1]: {"bias": t.zeros(1)}}, options=sd.StateDictOptions(strict=False))),
+                str(sd.set_model_state_dict(
+                    model, {model[1]: {"bias": t.zeros(1)}}, options=sd.StateDictOptions(strict=False))),
             ]
         found.append([str(w.message) for w in said])
         sd.set_optimizer_state_dict(model, optimizer, optimizer.state_dict())

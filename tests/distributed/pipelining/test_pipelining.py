@@ -357,3 +357,28 @@ def test_a_pipe_is_a_graph_of_its_stages(name):
         return [p.grad for p in pipe.parameters()]
 
     assert_same_outcome(outcome(found, ft), outcome(found, pt))
+
+
+@pytest.mark.parametrize("named", (True, False))
+def test_inputs_that_are_tensors_by_default(named):
+    """They are inputs of a pipe whose example has them, and constants of others."""
+
+    def found(t):
+        pipelining = _of(t, "pipelining")
+
+        class Model(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                t.manual_seed(0)
+                self.a, self.b = t.nn.Linear(4, 4), t.nn.Linear(4, 2)
+
+            def forward(self, x, y=t.full((2, 4), 3.0)):
+                h = (self.a(x) + y).relu()
+                pipelining.pipe_split()
+                return self.b(h)
+
+        given = {"y": t.ones(2, 4)} if named else {}
+        pipe = pipelining.pipeline(Model(), (t.ones(2, 4),), given)
+        return pipe(t.ones(2, 4), **{k: v * 5 for k, v in given.items()})[0]
+
+    assert_same_outcome(outcome(found, ft), outcome(found, pt))

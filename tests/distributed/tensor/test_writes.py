@@ -202,7 +202,10 @@ def made_of_others(t, d, rank):
 
 
 @pytest.mark.parametrize(
-    "program", (made_of_others, taken_by_tensors, written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry)
+    "program", (
+        made_of_others, taken_by_tensors,
+        written, leaves_of_terms, outside, largest_of_terms, derivative_of_a_maximum, other_geometry,
+    )
 )
 def test_as_whole_tensors(two, program):
     two.run(program)
