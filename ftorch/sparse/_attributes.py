@@ -231,35 +231,90 @@ def emptied(input, dtype=None, size=None):
     return pattern.build(v)
 
 
+def _of_layout(input, layout, dtype, device, requires_grad):
+    """``torch.zeros_like`` of a sparse tensor in another layout than its own.
+
+    Raises:
+        RuntimeError: PyTorch's, for a strided layout of a compressed tensor, and for blocks.
+    """
+    if layout is formats.strided and is_coo(input):
+        return torch.zeros(input.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    if layout is formats.strided:
+        raise RuntimeError(
+            f"empty_like with different sparse layout is not supported (self is {_LAYOUT_NAME[input.layout]} but you requested "
+            "Strided)"
+        )
+    if layout in (formats.sparse_bsr, formats.sparse_bsc):
+        raise RuntimeError("sparse_compressed_tensor_with_dims: blocksize needs to be a tuple of size 2, but got 0")
+    if input.layout in (formats.sparse_bsr, formats.sparse_bsc) and layout is not formats.sparse_coo:
+        raise RuntimeError(
+            "sparse_compressed_tensor_with_dims: blocksize cannot be specified for non-block layout "
+            f"{_LAYOUT_NAME[layout]}"
+        )
+    return zeros(input.shape, dtype, layout, device, requires_grad)
+
+
 @sparse_op("zeros_like", "empty_like")
 def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
                memory_format=None):
-    if layout is formats.strided:
-        return torch.zeros(input.shape, dtype=dtype or input.dtype, device=input.device)
+    if layout is not None and layout is not input.layout:
+        return _of_layout(input, layout, dtype or input.dtype, device or input.device, requires_grad)
     if memory_format is not None and input.layout is formats.sparse_coo:
         raise RuntimeError("memory format option is only supported by strided tensors")
     return emptied(input, dtype).requires_grad_(requires_grad)
 
 
-@sparse_op("ones_like", "full_like")
-def ones_like(input, *args, layout=None, **kwargs):
-    if layout is formats.strided:
-        return torch.ones(input.shape, dtype=kwargs.get("dtype") or input.dtype)
-    raise not_run("fill_.Scalar", input)
+def _filler(name, operator):
+    """``ones_like`` and the like: with the elements' places, which the compressed layouts alone can."""
+
+    def fill(input, *args, layout=None, dtype=None, device=None, requires_grad=False, **kwargs):
+        dtype, kwargs["requires_grad"] = dtype or input.dtype, requires_grad
+        if layout is formats.strided and is_coo(input):
+            return getattr(torch, name)(torch.zeros(input.shape, dtype=dtype, device=device or input.device), *args, **kwargs)
+        if layout is not None and layout is not input.layout:
+            return _of_layout(input, layout, dtype, device, requires_grad)
+        if is_coo(input) or operator in ("uniform_", "random_.from"):
+            raise not_run(operator, input)
+        values = values_of(input).detach()
+        return input._pattern.build(getattr(torch, name)(values, *args, dtype=dtype, device=device, **kwargs))
+
+    return fill
+
+
+for _name, _operator in (
+    ("ones_like", "fill_.Scalar"), ("full_like", "fill_.Scalar"), ("rand_like", "uniform_"), ("randn_like", "normal_"),
+    ("randint_like", "random_.from"),
+):
+    sparse_op(_name)(_filler(_name, _operator))
 
 
 def _new(input, *size, dtype=None, device=None, layout=None, requires_grad=False, **_):
-    size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    if is_compressed(input):
-        raise not_run("new_zeros", input)
-    return _empty(input, tuple(size), len(size), 0, dtype).requires_grad_(requires_grad)
+    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    dtype, layout = dtype or input.dtype, layout or input.layout
+    if layout is formats.strided:
+        return torch.zeros(size, dtype=dtype, device=device or input.device, requires_grad=requires_grad)
+    if layout in (formats.sparse_bsr, formats.sparse_bsc) and len(size) > 1:
+        raise RuntimeError(
+            f"empty_sparse_compressed expected sparse compressed (non-block) tensor layout but got {_LAYOUT_NAME[layout]}"
+        )
+    return zeros(size, dtype, layout, device or input.device, requires_grad)
 
 
 sparse_op("new_zeros", "new_empty")(_new)
 
 
-@sparse_op("new_ones", "new_full")
-def new_ones(input, size, *args, **kwargs):
+@sparse_op()
+def new_ones(input, *size, **options):
+    return new_full(input, size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size, 1, **options)
+
+
+@sparse_op()
+def new_full(input, size, fill_value, *, dtype=None, device=None, layout=None, requires_grad=False, **_):
+    if layout is formats.strided:
+        dtype, device = dtype or input.dtype, device or input.device
+        return torch.full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    if is_compressed(input):
+        _new(input, size)  # which refuses some
     raise not_run("fill_.Scalar", input)
 
 

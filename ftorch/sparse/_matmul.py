@@ -368,3 +368,17 @@ def reduced_mm(input, mat2, reduce):
     if reduce != "mean":  # what rows held is not reduced, but equal to no extremum either, whose gradient it would share
         total = total.index_fill(0, rows, float("nan"))
     return total.scatter_reduce(0, rows.unsqueeze(1).expand_as(products), products, reduce, include_self=False)
+
+
+@sparse_op("linalg_matrix_power", "matrix_power")
+def matrix_power(input, n):
+    """``input @ input @ ...``, twice and more."""
+    if n == 1:
+        raise RuntimeError("unsupported memory format option Contiguous")
+    if n < 1:
+        raise not_run("linalg_matrix_power", input)
+    result = base = input
+    for bit in bin(n)[3:]:  # from the second binary place on
+        result = result @ result
+        result = result @ base if bit == "1" else result
+    return result

@@ -397,6 +397,23 @@ def power(input, exponent, *, out=None):
     return result if out is None else adopt(out, result)
 
 
+@sparse_op()
+def square(input, *, out=None):
+    return power(input, 2, out=out)
+
+
+@sparse_op()
+def tanhshrink(input):
+    return input - input.tanh()
+
+
+@sparse_op()
+def ldexp(input, other, *, out=None):
+    """``input * 2**other``, where ``other`` is dense."""
+    result = input * torch.pow(2.0, other)
+    return result if out is None else adopt(out, result)
+
+
 @sparse_op("pow_", "square_")
 def power_(input, exponent=2):
     raise not_run("pow_.Scalar", input)

@@ -209,19 +209,22 @@ def select(input, dim, index):
         parts = [part.select(dim, index) for part in (p.compressed, p.plain)]
         rest = (*p.size[:dim], *p.size[dim + 1 :])
         return CompressedPattern(*parts, rest, p.layout, p.block).build(values_of(input).select(dim, index), "Select")
-    if is_compressed(input):
+    was_compressed = is_compressed(input)
+    if was_compressed:
         input = to_coo(input)
     p = input._pattern
     size = (*input.shape[:dim], *input.shape[dim + 1 :])
     if dim >= p.sparse_dim:
         v = values_of(input).select(dim - p.sparse_dim + 1, index)
-        return CooPattern(p.indices, size, p.coalesced or None).build(v, "Select")
+        out = CooPattern(p.indices, size, p.coalesced or None).build(v, "Select")
+        return out if p.nnz < 2 else out._coalesced_(False)
     at = host(p.indices)
     where = np.flatnonzero(at[dim] == index)
     if p.sparse_dim == 1:
         v = values_of(input).index_select(0, index_tensor(where, p.indices))
         return v.sum(0).to(v.dtype)
-    return _chosen(input, where, np.delete(at, dim, 0)[:, where], size, "Select")
+    out = _chosen(input, where, np.delete(at, dim, 0)[:, where], size, "Select")
+    return out if was_compressed or len(where) < 2 else out._coalesced_(False)
 
 
 @sparse_op()
@@ -312,7 +315,26 @@ def _no_view(input, *args, **kwargs):
 sparse_op("squeeze", "chunk", "split", "as_strided", "diagonal")(_no_view)
 
 
-@sparse_op("reshape", "flatten", "reshape_as")
+@sparse_op()
+def flatten(input, start_dim=0, end_dim=-1):
+    """The tensor itself, where there is nothing to flatten.
+
+    Raises:
+        RuntimeError: elsewhere.
+    """
+    if input.dim() and wrap(start_dim, input.dim()) == wrap(end_dim, input.dim()):
+        return input
+    return reshape(input)
+
+
+@sparse_op("movedim", "moveaxis")
+def movedim(input, source, destination):
+    """Dimensions at other places, by `permute`."""
+    sizes = torch.empty(tuple(range(2, 2 + input.dim())), device="meta").movedim(source, destination).shape
+    return permute(input, [n - 2 for n in sizes])
+
+
+@sparse_op("reshape", "reshape_as")
 def reshape(input, *args, **kwargs):
     raise RuntimeError("reshape is not implemented for sparse tensors")
 
