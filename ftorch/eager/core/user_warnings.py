@@ -7,6 +7,7 @@ import warnings
 
 from .places import JAX, OWN
 
+BYTES_AS_MASKS = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 _BETWEEN = (*OWN, *JAX)
 _given: set[str] = set()
 always = [False]  # `torch.set_warn_always`

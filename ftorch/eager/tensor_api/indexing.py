@@ -30,7 +30,7 @@ from ..core.dtype import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32,
 from ..core.dtype import bool as bool_
 from ..core.geometry import Size, geometry, has_internal_overlap, with_bits
 from ..core.registry import OPS
-from ..core.user_warnings import warn_user
+from ..core.user_warnings import BYTES_AS_MASKS, warn_user
 from ..memory.storage import on_look
 from ..runtime import capture_trace
 from ..runtime.executor import IMMEDIATE
@@ -201,10 +201,7 @@ def _parse(x, index):
                     "tensors used as indices must be long, int, byte or bool tensors"
                 )
             if is_mask and t.dtype.name == "uint8":
-                warn_user(
-                    "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                    "torch.bool instead.",
-                )
+                warn_user(BYTES_AS_MASKS)
             width = t.ndim if is_mask else 1
             if is_mask:
                 if width == 0:

@@ -1,5 +1,7 @@
 """Reading and writing by index, against PyTorch."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -154,3 +156,19 @@ def test_dtypes_of_numbers_that_are_assigned_through_masks(dtype):
                 except RuntimeError as error:
                     found.append(str(error))
     assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+def _written(t, write, *masks):
+    """What a write with bytes as masks gives, and how often it warns of them."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        found = write(t.zeros(3, 3), tuple(t.tensor(m, dtype=t.uint8) for m in masks))
+    return found, [str(w.message).partition(" (Triggered")[0] for w in seen]
+
+
+@pytest.mark.parametrize("write", [
+    lambda t: lambda x, m: x.index_put_(m, t.tensor([1.0, 2.0])), lambda t: lambda x, m: x.index_put(m, t.tensor(1.0), True),
+    lambda t: lambda x, m: t.index_put(x, (m[0], t.tensor([0, 1])), t.tensor([1.0, 2.0])),
+])
+def test_writes_with_bytes_as_masks_warn(write):
+    both(lambda t: _written(t, write(t), [1, 0, 1], [0, 1, 1]))

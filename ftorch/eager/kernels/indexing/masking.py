@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.registry import Shape, op
+from ...core.user_warnings import BYTES_AS_MASKS, warn_user
 from .._common import broadcast_shapes, dtype_name, up, wrap_dim
 from .advanced import check_inside
 from .scatter import UNCHECKED, number
@@ -353,6 +354,9 @@ def _(grad, *, indices, values, accumulate):
 @index_put.check
 def _(self: Shape, indices, values: Shape):
     check_inside(self, indices)
+    for i in indices:
+        if i is not None and i.dtype == np.uint8:
+            warn_user(BYTES_AS_MASKS)
     masks = [i for i in indices if i is not None and i.dtype in _MASKS]
     if len(masks) == 1 and len(indices) == 1:
         shape = (int(np.count_nonzero(masks[0])), *self.shape[masks[0].ndim :])
