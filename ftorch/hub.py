@@ -23,14 +23,16 @@ __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
 ]
 
+ENV_GITHUB_TOKEN, ENV_TORCH_HOME, ENV_XDG_CACHE_HOME = "GITHUB_TOKEN", "TORCH_HOME", "XDG_CACHE_HOME"
+DEFAULT_CACHE_DIR, MODULE_HUBCONF, VAR_DEPENDENCY = "~/.cache", "hubconf.py", "dependencies"
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str | None] = [None]
 
 
 def _get_torch_home() -> str:
     """The folder of all that is downloaded: ``$TORCH_HOME``, by default ``~/.cache/torch``."""
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+    cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
@@ -156,7 +158,7 @@ def _in_path(folder):
 
 def _hubconf(folder):
     """The repository's ``hubconf.py``, run as a module."""
-    path = os.path.join(folder, "hubconf.py")
+    path = os.path.join(folder, MODULE_HUBCONF)
     spec = importlib.util.spec_from_file_location("hubconf.py", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -168,7 +170,7 @@ def _hubconf(folder):
 def _entry(module, name):
     if not isinstance(name, str):
         raise ValueError("Invalid input: model should be a string of function name")
-    needed = getattr(module, "dependencies", None) or ()
+    needed = getattr(module, VAR_DEPENDENCY, None) or ()
     missing = [package for package in needed if not _is_installed(package)]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")

@@ -31,6 +31,29 @@ class SymFloatArgument:
 
 
 @dataclass
+class SymBoolArgument:
+    """A symbolic truth, by the name of its node."""
+
+    name: str
+
+
+@dataclass
+class TokenArgument:
+    """What orders effects, by the name of its node."""
+
+    name: str
+
+
+@dataclass
+class CustomObjArgument:
+    """An object of a registered class, by the name of its node, with the full name of the class."""
+
+    name: str
+    class_fqn: str
+    fake_val: object = None
+
+
+@dataclass
 class ConstantArgument:
     """A Python constant."""
 
@@ -223,7 +246,7 @@ def _value(argument):
 
 
 __all__ = [
-    "ArgumentSpec", "ConstantArgument", "ExportBackwardSignature", "ExportGraphSignature",
-    "InputKind", "InputSpec", "OutputKind", "OutputSpec", "SymFloatArgument", "SymIntArgument",
-    "TensorArgument",
+    "ArgumentSpec", "ConstantArgument", "CustomObjArgument", "ExportBackwardSignature", "ExportGraphSignature",
+    "InputKind", "InputSpec", "OutputKind", "OutputSpec", "SymBoolArgument", "SymFloatArgument", "SymIntArgument",
+    "TensorArgument", "TokenArgument",
 ]

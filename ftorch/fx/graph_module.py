@@ -7,6 +7,7 @@ import copy
 import itertools
 import linecache
 import os
+import re
 import sys
 import traceback
 import types
@@ -26,6 +27,7 @@ from .graph import Graph
 
 _count = itertools.count()
 _PREFIX = "<eval_with_key>"
+_OWN = __name__.partition(".")[0]  # what this package is called
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in ``meta``: what transformations keep
 
 
@@ -43,6 +45,11 @@ def _forward_from_src(source: str, scope: dict[str, Any], traced: str | None = N
     scope = dict(scope)
     _execute(source, scope, traced)
     return scope["forward"]
+
+
+def _portable_imports(scope: dict[str, Any]) -> str:
+    """The imports that generated code needs, with the names that PyTorch has, which reads it, too."""
+    return re.sub(rf"^(import|from) {_OWN}\b", r"\1 torch", _import_statements(scope), flags=re.MULTILINE)
 
 
 def _import_statements(scope: dict[str, Any]) -> str:
@@ -63,6 +70,8 @@ def _import_statements(scope: dict[str, Any]) -> str:
 
 def _from_source(source: str, imports: str) -> Callable:
     scope: dict[str, Any] = {}
+    imports = re.sub(r"^import torch$", f"import {_OWN} as torch", imports, flags=re.MULTILINE)
+    imports = re.sub(r"^(import|from) torch\b", rf"\1 {_OWN}", imports, flags=re.MULTILINE)
     _execute(f"{imports}\n{source}", scope)
     return scope["forward"]
 
@@ -71,6 +80,11 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> GraphModule:
     """The `GraphModule` of a pickle: its attributes, and its code, which is traced again."""
     forward = _from_source(body.get("_code"), import_block)  # type: ignore[arg-type]
     return _retrace(forward, body)
+
+
+def reduce_package_graph_module(importer, body: dict[str, Any], generated_module_name: str) -> GraphModule:
+    """The `GraphModule` of a pickle in a package, whose code is a module of the package."""
+    return _retrace(importer.import_module(generated_module_name).forward, body)
 
 
 def _retrace(forward, body):
@@ -387,7 +401,14 @@ class GraphModule(Module):
     def __reduce__(self):
         state = self._state_without_graph()
         python_code = self.graph.python_code(root_module="self")
-        return reduce_graph_module, (state, _import_statements(python_code.globals))
+        return reduce_graph_module, (state, _portable_imports(python_code.globals))
+
+    def __reduce_package__(self, exporter):
+        """The pickle's parts in a `torch.package`, where the code is a module."""
+        name = f"fx-generated._{exporter.get_unique_id()}"
+        python_code = self.graph.python_code(root_module="self")
+        exporter.save_source_string(name, f"{_portable_imports(python_code.globals)}\n{self.code}")
+        return reduce_package_graph_module, (self._state_without_graph(), name)
 
     def __deepcopy__(self, memo):
         state = {k: v for k, v in self.__dict__.items() if k != "_graph"}
@@ -510,4 +531,4 @@ def _indent(text: str) -> str:
     return "\n".join("    " + line if line.strip() else "" for line in text.split("\n"))
 
 
-__all__ = ["GraphModule", "reduce_graph_module"]
+__all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]

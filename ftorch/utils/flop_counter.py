@@ -213,18 +213,18 @@ _register_backward([f"conv_transpose{n}d" for n in (1, 2, 3)], _conv_transpose_b
 
 # --- the mode --------------------------------------------------------------------------
 
-_SUFFIXES = ["", "K", "M", "B", "T"]
+suffixes = ["", "K", "M", "B", "T"]
 
 
 def get_suffix_str(number):
     """The unit in which a number is shown: one smaller than what would fit."""
     digits = len(str(number))
-    return _SUFFIXES[max(0, min(len(_SUFFIXES) - 1, (digits - 2) // 3))]
+    return suffixes[max(0, min(len(suffixes) - 1, (digits - 2) // 3))]
 
 
 def convert_num_with_suffix(number, suffix):
     """``1,234`` thousand as ``"1.234K"`` where the suffix is K."""
-    return f"{number / 1000 ** _SUFFIXES.index(suffix):.3f}{suffix}"
+    return f"{number / 1000 ** suffixes.index(suffix):.3f}{suffix}"
 
 
 def _shown(number, suffix):

@@ -1,5 +1,6 @@
 """Small modules that programs import by their paths."""
 
+import importlib
 import logging
 
 import pytest
@@ -119,3 +120,33 @@ class Double(ft.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x * 2
+
+
+@pytest.mark.parametrize("path", [
+    "hub.ENV_GITHUB_TOKEN", "hub.ENV_TORCH_HOME", "hub.ENV_XDG_CACHE_HOME", "hub.DEFAULT_CACHE_DIR", "hub.VAR_DEPENDENCY",
+    "hub.MODULE_HUBCONF", "utils.flop_counter.suffixes",
+])
+def test_constants(path):
+    module, _, name = path.rpartition(".")
+    ours, theirs = (getattr(importlib.import_module(f"{t}.{module}"), name) for t in ("ftorch", "torch"))
+    assert ours == theirs
+
+
+def test_arguments_of_signatures():
+    from torch.export import graph_signature as theirs
+
+    for call in ('SymBoolArgument("b")', 'TokenArgument("t")', 'CustomObjArgument("c", "d")', 'CustomObjArgument("c", "d", 3)'):
+        assert repr(eval(f"m.{call}", {"m": ft.export.graph_signature})) == repr(eval(f"m.{call}", {"m": theirs}))
+
+
+def test_older_helpers_warn():
+    found = []
+    for t in (ft, pt):
+        parallel, layers = (importlib.import_module(f"{t.__name__}.nn.{m}") for m in ("parallel.scatter_gather", "modules.rnn"))
+        with pytest.warns(FutureWarning) as seen:
+            made = [
+                parallel.is_namedtuple(t.ones(2).max(0)), parallel.is_namedtuple(t.return_types.max),
+                layers.apply_permutation(t.arange(4).view(2, 2), t.tensor([1, 0])).tolist(),
+            ]
+        found.append((made, [str(w.message) for w in seen]))
+    assert found[0] == found[1]

@@ -216,3 +216,38 @@ def test_the_tree_of_files():
         assert tree.has_file("project/model.py") and not tree.has_file("project/other.py")
         trees.append(str(tree))
     assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize("reader", LIBRARIES)
+@pytest.mark.parametrize("writer", LIBRARIES)
+@pytest.mark.parametrize("in_package", [True, False])
+def test_graph_modules(in_package, writer, reader):
+    t, found = LIBRARIES[writer], LIBRARIES[reader]
+
+    class Model(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = t.nn.Linear(2, 3)
+            self.register_buffer("offset", t.ones(3))
+
+        def forward(self, x):
+            return t.relu(self.linear(x) + self.offset).to(t.float64)
+
+    module = t.fx.symbolic_trace(Model())
+    module.note = "kept"
+    buffer = io.BytesIO()
+    if in_package:
+        with t.package.PackageExporter(buffer) as exporter:
+            exporter.extern(["torch.**", "ftorch.**", "sys"])
+            exporter.save_pickle("models", "model.pkl", module)
+        buffer.seek(0)
+        assert any("fx-generated" in name for name in zipfile.ZipFile(buffer).namelist())
+        buffer.seek(0)
+        loaded = found.package.PackageImporter(buffer).load_pickle("models", "model.pkl")
+    else:
+        t.save(module, buffer)
+        buffer.seek(0)
+        loaded = found.load(buffer, weights_only=False)
+    assert type(loaded).__mro__[1] is found.fx.GraphModule and loaded.note == "kept"
+    expected = module(t.tensor([[1.0, -2.0]]))
+    np.testing.assert_allclose(loaded(found.tensor([[1.0, -2.0]])).detach().numpy(), expected.detach().numpy(), rtol=1e-6)

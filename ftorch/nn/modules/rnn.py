@@ -34,6 +34,15 @@ def _check_type(name, value, kind):
         raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
 
 
+def apply_permutation(tensor, permutation, dim: int = 1):
+    """A tensor with a dimension in another order. Deprecated."""
+    warnings.warn(
+        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead", FutureWarning,
+        stacklevel=2,
+    )
+    return tensor.index_select(dim, permutation)
+
+
 def _draw_uniform(module):
     bound = 1.0 / math.sqrt(module.hidden_size) if module.hidden_size > 0 else 0
     for weight in module.parameters():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ...eager.core import api as torch
 from ...eager.tensor import Tensor
 from .comm import gather as _gather_tensors
@@ -12,6 +14,14 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 def _is_namedtuple(obj):
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
+
+
+def is_namedtuple(obj) -> bool:
+    """Whether an object is a named tuple. Deprecated."""
+    warnings.warn(
+        "`is_namedtuple` is deprecated, please use the python checks instead", FutureWarning, stacklevel=2
+    )
+    return _is_namedtuple(obj)
 
 
 def scatter(inputs, target_gpus, dim=0):
