@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,7 @@ from .derivative_kernels import (
     Known,
     conj,
     definition_of,
+    fold,
     is_inexact,
     read_by_results,
     struct,
@@ -106,6 +108,9 @@ def of_plan(plan, mask, node_class) -> Backward:
         _refuse_arguments(plan, mask)
     if definition.gradient_op is not None and mask == (True,):
         return Backward(definition.gradient_op(), mask, [], (True,), node_class(node_name(definition, plan)), plan)
+    if getattr(definition, "saves_operands", False) and mask[0] and not any(mask[1:]):
+        op, kind = _of_operands(definition, plan.inputs[0].dtype, len(mask)), node_class(node_name(definition, plan))
+        return Backward(op, mask, [*range(len(mask))], (True,), kind, plan)
     layout = _layout_of(plan)
     found = class_of(plan, mask) if layout is None else None
     if found is not None and found.first is not None:
@@ -131,6 +136,22 @@ def of_plan(plan, mask, node_class) -> Backward:
     if found is not None:
         found.first, found.is_plain = backward, not is_named_by_call(definition)
     return backward
+
+
+@functools.lru_cache(64)
+def _of_operands(definition, dtype, count) -> Op:
+    """The op of the operands (``count`` tensors) and the result's gradient that gives the first's: `OpDef.saves_operands`."""
+
+    def kernel(*given):
+        *operands, grad = given
+        named = dict(zip(definition.argument_names, operands))
+        found, *_ = definition.backward(grad, **{name: named[name] for name in definition.backward_saves})
+        first = operands[0]
+        return fold(found, SimpleNamespace(shape=first.shape, ndim=first.ndim, dtype=dtype))
+
+    derived = Derived(f"{definition.name}_backward", kernel, [TENSOR] * (count + 1))
+    derived.runs_kernels, derived.result_dtypes = True, (dtype,)
+    return Op(derived)
 
 
 def refused(plan, mask, node_class, error) -> Backward:

@@ -75,6 +75,7 @@ class OpDef:
         fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
         anywhere: places of the operands that may be on the CPU beside an accelerator's (`of_any_device`).
         regime: names of arguments, and the function of them that says in which of several ways the kernel goes (`by_regime`).
+        saves_operands: whether nodes save all tensors, which their derivative alone depends on (`saving_operands`).
         precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
 
@@ -84,7 +85,7 @@ class OpDef:
     known = gradient_op = None  # what says the results of derived ops without tracing, and their gradients: see `planning`
     element: int | str | None = None
     changes: str | None = None
-    exclusive = False
+    exclusive = saves_operands = False
     expanded: str | None = None
     compared: int | None = None
     anywhere: tuple[int, ...] = ()
@@ -253,6 +254,14 @@ class OpDef:
             floats: also in float32; and in bfloat16 where in float16.
         """
         self.fitting = tuple((name, halves, floats) for name in names.split())
+        return self
+
+    def saving_operands(self):
+        """Declares that nodes save all tensors, as PyTorch's do, of which the derivative of the first reads nothing but them.
+
+        The sizes of what runs on the host follow from values: so one op is the derivative of all.
+        """
+        self.saves_operands = True
         return self
 
     def of_any_device(self, names):

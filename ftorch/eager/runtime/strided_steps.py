@@ -55,7 +55,14 @@ def memory_of(array, layout):
 def window(flat, g, offset, writeable=False):
     """The elements of a geometry in a flat array."""
     item = flat.itemsize
-    return strided_view(flat[offset:], g.shape, [s * item for s in g.stride], writeable=writeable)
+    strides = [s * item for s in g.stride]
+    try:
+        found = np.ndarray(tuple(g.shape), flat.dtype, flat, offset * item, strides)
+    except (ValueError, TypeError):  # neither contiguous nor a buffer
+        return strided_view(flat[offset:], g.shape, strides, writeable=writeable)
+    if not writeable:
+        found.flags.writeable = False
+    return found
 
 
 def _turned(x, bits):
@@ -128,7 +135,7 @@ def adjoint(way, shape, dtype):
     """The step that takes the gradient of a view to that of its base (of a shape), zeros elsewhere."""
     layout = way.layout
     view = layout.view
-    if view.dtype.stored or layout.root.dtype is not view.dtype:
+    if view.dtype.stored or not _has_same_numbers(layout.root.dtype, view.dtype):
         return None
     at, bits = offset_of(way), view.bits
     overlapping = not _is_injective(view)
@@ -143,15 +150,24 @@ def adjoint(way, shape, dtype):
                 grad = np.conj(grad)
             if bits & NEG:
                 grad = -grad
-            target = window(memory.reshape(-1), view, at(numbers), writeable=True)
+            flat = elements(memory.reshape(-1), view.dtype.numpy)
+            target = window(flat, view, at(numbers), writeable=True)
             if overlapping:
-                places = window(np.arange(memory.size), view, at(numbers))
-                np.add.at(memory.reshape(-1), places.reshape(-1), grad.reshape(-1))
+                places = window(np.arange(flat.size), view, at(numbers))
+                np.add.at(flat, places.reshape(-1), grad.reshape(-1))
             else:
                 target[...] = grad
         return (memory.transpose(inverse),)
 
     return run
+
+
+def _has_same_numbers(one, other):
+    """Whether the memory of a dtype is that of another: the same, or the parts of complex numbers."""
+    if one is other:
+        return True
+    real, whole = sorted((one, other), key=lambda d: d.is_complex)
+    return whole.is_complex and real.category == 2 and not whole.stored and whole.itemsize == 2 * real.itemsize
 
 
 def _is_injective(g):

@@ -146,6 +146,9 @@ def _(grad, *, self, mask):
     return jnp.where(mask, _from_source(mask, grad), jnp.zeros((), grad.dtype)), None
 
 
+masked_select.saving_operands()
+
+
 def _a_column_each(inputs, static, shapes):
     """A dimension's indices lie beside each other, as in PyTorch."""
     return [(1, shape[0]) for shape in shapes]

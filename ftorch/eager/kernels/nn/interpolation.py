@@ -205,14 +205,20 @@ def _tables(shape, size, mode, align_corners, scales, antialias, dtype):
 # --- the same for all sizes --------------------------------------------------------------
 
 
+@functools.lru_cache(64)
 def _made(n, out, scale, mode, align_corners, kind, image):
+    """A table, of which several parts are asked for, one after the other."""
     if mode.startswith("nearest"):
-        return _nearest_table(n, out, scale, mode == "nearest-exact", image, kind)
-    index, weights = _table(n, out, scale, mode, align_corners, False, kind)
-    if weights is None:
-        weights = np.ones(index.shape, kind)
-    if mode != "bicubic" and index.shape[1] == 1:
-        index, weights = np.repeat(index, 2, 1), np.concatenate([weights, 0 * weights], 1)
+        index, weights = _nearest_table(n, out, scale, mode == "nearest-exact", image, kind)
+    else:
+        index, weights = _table(n, out, scale, mode, align_corners, False, kind)
+        if weights is None:
+            weights = np.ones(index.shape, kind)
+        if mode != "bicubic" and index.shape[1] == 1:
+            index, weights = np.repeat(index, 2, 1), np.concatenate([weights, 0 * weights], 1)
+    for x in (index, weights):
+        if x is not None:
+            x.flags.writeable = False
     return index, weights
 
 
