@@ -296,7 +296,7 @@ def _movedim(aten, _, given):
 def _narrow(aten, _, given):
     x, dim, start, length = given.values()
     start = start + x.shape[dim] if start < 0 else start
-    return aten.slice.Tensor, (x, dim, start, start + length), {}, None
+    return aten.slice.Tensor, (x, int(dim), start, start + length), {}, None
 
 
 @renames("swapaxes swapdims")

@@ -76,6 +76,12 @@ class Times:
         self.iteration += 1
 
 
+def _backend(group):
+    """A group's backend; one that a program made itself says it."""
+    known = group in torch.distributed.distributed_c10d._world.pg_map
+    return torch.distributed.get_backend(group) if known else group.getBackendName()
+
+
 def logging_data(ddp) -> dict:
     """The dictionary of ``_get_ddp_logging_data``; what does not apply is left out."""
     reducer, parameters = ddp.reducer, ddp.reducer.parameters
@@ -83,7 +89,7 @@ def logging_data(ddp) -> dict:
     sizes = [p.numel() * p.element_size() for p in parameters]
     dtypes = dict.fromkeys(str(p.dtype).removeprefix("torch.") for p in parameters)
     data = {
-        "backend_name": torch.distributed.get_backend(ddp.process_group),
+        "backend_name": _backend(ddp.process_group),
         "bucket_sizes": reducer.sizes_of(reducer.first_buckets),
         "cuda_visible_devices": _given("CUDA_VISIBLE_DEVICES"), "device_ids": ", ".join(map(str, ddp.device_ids or ())),
         "dtypes": ", ".join(_DTYPES.get(d, d) for d in dtypes),

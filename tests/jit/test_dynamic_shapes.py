@@ -374,3 +374,13 @@ def test_sizes_and_much_more_than_they():
     for n in (5, 6, 7, 9, 17, 33, 70, 90):
         x = torch.rand(n, 4)
         torch.testing.assert_close(compiled(x), attend(x))
+
+
+def test_dimensions_that_vary():
+    """A dimension is a number in the graphs of gradients, too, where other whole numbers are symbols."""
+    compiled = torch.compile(lambda x, dim: torch.cat([x, x], dim=dim) * 2.0, backend="aot_eager", fullgraph=True)
+    for dim in (0, 1, 2):
+        x = torch.ones(3, 3, 3, requires_grad=True)
+        out = compiled(x, dim)
+        out.sum().backward()
+        assert out.shape[dim] == 6 and torch.equal(x.grad, torch.full((3, 3, 3), 4.0))

@@ -405,9 +405,12 @@ def _unflattened(flat, names):
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
-    """`set_model_state_dict` and `set_optimizer_state_dict`."""
+    """`set_model_state_dict`, if there is a dict, and `set_optimizer_state_dict`."""
+    of_model = _by_names(model, model_state_dict)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
-    return set_model_state_dict(model, model_state_dict, options=options)
+    if not of_model:
+        return torch.nn.modules.module._IncompatibleKeys({}, {})
+    return set_model_state_dict(model, of_model, options=options)
 
 
 def _patch_model_state_dict(model, *, options=None) -> None:

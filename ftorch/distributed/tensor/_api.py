@@ -448,12 +448,12 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
         src_data_rank: the rank in each row whose values are taken; None: everybody's own.
     """
     mesh = device_mesh or _mesh_resources.get_current_mesh()
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     for p in placements or ():
         if divides(p) and p.dim > tensor.dim():
             raise AssertionError(f"Sharding dim {p.dim} greater than tensor ndim {tensor.dim()}")
     placed = _normalized(placements or [Replicate()] * mesh.ndim, tensor.dim(), mesh)
-    if not tensor.is_leaf:
-        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     if isinstance(tensor, DTensor):
         if tensor.device_mesh != mesh:
             raise ValueError(
