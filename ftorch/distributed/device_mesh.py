@@ -189,7 +189,8 @@ class DeviceMesh:
         """The mesh of some dimensions by name, through the calling process' place in the others.
 
         Raises:
-            KeyError: for unknown names, or another order.
+            KeyError: for unknown names, or another order of dimensions that have several ranks.
+            RuntimeError: for names that come twice.
         """
         if self.mesh_dim_names is None:
             raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
@@ -205,10 +206,12 @@ class DeviceMesh:
                 f"Valid mesh_dim_names are {[*self.mesh_dim_names, *self._flattened]}."
             )
         dims = [self.mesh_dim_names.index(n) for n in names]
-        if dims != sorted(dims):
+        if len(set(dims)) < len(dims):
+            raise RuntimeError(f"Slicing overlapping dim_names {names} is not allowed.")
+        wide = [d for d in dims if self.mesh.shape[d] != 1]
+        if wide != sorted(wide):
             raise KeyError(
-                f"Invalid mesh_dim_names {names} specified. Found mesh dim indices to slice: {tuple(dims)}. "
-                "Mesh dim indices should be in ascending order."
+                f"Invalid mesh_dim_names {names} specified. Mesh dim indices should be in ascending order."
             )
         return self._slice(dims, names)
 

@@ -65,6 +65,18 @@ def meshes(t, d, rank):
     return [x, y], shown, texts, joined.mesh.tolist(), list(joined.mesh_dim_names)
 
 
+def dimensions_in_another_order(t, d, rank):
+    """Dimensions of one rank may stand anywhere; others may not, and none twice."""
+    mesh, found = d.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a", "b")), []
+    for names in (("a", "b"), ("b", "a"), ("a", "a"), ("a", "c")):
+        try:
+            part = mesh[names]
+            found.append((str(part), part.mesh.tolist(), part.mesh_dim_names, part.get_coordinate()))
+        except (KeyError, RuntimeError) as error:
+            found.append((type(error).__name__, str(error).split("Valid")[0]))
+    return found
+
+
 def some_ignored(t, d, rank):
     """Gradients of ignored modules stay each process' own; devices are checked."""
     replicate = _of(t, "_composable.replicate").replicate
@@ -77,7 +89,7 @@ def some_ignored(t, d, rank):
     return [p.grad for p in model.parameters()], str(refused.value)
 
 
-@pytest.mark.parametrize("program", [replicated, own_buffers, some_ignored])
+@pytest.mark.parametrize("program", [replicated, own_buffers, some_ignored, dimensions_in_another_order])
 def test_two_processes(two, program):
     two.run(program)
 

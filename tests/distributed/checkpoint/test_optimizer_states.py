@@ -98,8 +98,8 @@ def of_rank0(t, d, rank):
     calls = [
         (sd.set_optimizer_state_dict, (model, optimizer, states)), (sd.set_model_state_dict, (model, of_model)),
         (sd.set_model_state_dict, (model, {})), (sd.set_optimizer_state_dict, (model, optimizer, {})),
-        (lambda m, o, **named: sd.set_state_dict(m, o, model_state_dict={}, optim_state_dict=sd.get_optimizer_state_dict(m, o), **named),
-         (model, optimizer)),
+        (lambda m, o, **named: sd.set_state_dict(
+            m, o, model_state_dict={}, optim_state_dict=sd.get_optimizer_state_dict(m, o), **named), (model, optimizer)),
     ]
     found = []
     for function, given in calls:

@@ -142,7 +142,7 @@ def expires(after: float, scope: str | None = None, client: TimerClient | None =
         RuntimeError: without a client.
     """
     if client is None:
-        if not _client:
+        if not _client or _client[0] is None:
             raise RuntimeError("Configure timer client before using countdown timers.")
         client = _client[0]
     if scope is None:
