@@ -29,6 +29,7 @@ from ..dispatch.levels import (
 )
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..tensor import TensorBase, count_write, counter_of, extras, modes
+from . import host_calls
 from .batched_views import of_examples
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
@@ -226,6 +227,10 @@ class BatchLevel(Level):
                 "support this because for each batch this would return a differently shaped Tensor. "
                 f"{_REPORT} if you need this feature."
             )
+        if not any(self.is_batched(t) for t in tensors_of(operands[1:])):
+            result = host_calls.composed(op, operands, static)
+            if result is not None:
+                return result
         if op.name in _DYNAMIC:
             name = "nonzero" if op.name == "argwhere" else op.name
             raise RuntimeError(

@@ -30,6 +30,7 @@ from ..dispatch.levels import (
 from ..dispatch.randomness import FILL
 from ..native.contexts import repeatable
 from ..tensor import TensorBase, count_write, counter_of, extras, modes
+from . import host_calls
 from .batching import Batched, BatchLevel, batched
 
 OTHER_SIZE = (
@@ -72,6 +73,9 @@ class DualLevel(Level):
         return outputs[0] if plan.is_single else plan.wrap_results(outputs)
 
     def _host(self, op, operands, static):
+        result = host_calls.composed(op, operands, static) if self._tangent_of(operands[0]) is not None else None
+        if result is not None:
+            return result
         plain = [
             [self._primal(t) for t in o] if isinstance(o, (list, tuple)) else self._primal(o)
             for o in operands
