@@ -269,9 +269,15 @@ def _adopted(made, t, mode):
 # --- calls -----------------------------------------------------------------------------
 
 
+def _name_of(func) -> str:
+    """The name of a function, with the namespace of another package's operator."""
+    name, namespace = getattr(func, "__name__", ""), getattr(func, "namespace", "aten")
+    return name if namespace in ("aten", "prims") else f"{namespace}::{name}"
+
+
 def _call(mode, func, args, kwargs):
     """A call on fake tensors, in a mode or outside."""
-    name = getattr(func, "__name__", "")
+    name = _name_of(func)
     leaves = pytree.tree_leaves((args, kwargs))
     fakes = [a for a in leaves if _is_own(a)]
     mode = mode if name in ("__get__", "__set__") else _mode_of(mode, fakes)
@@ -505,7 +511,7 @@ class FakeTensorMode(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
+        name = _name_of(func)
         out = kwargs.get("out") if name in _FACTORIES else None
         if out is not None:
             made = self.__torch_function__(func, types, args, {**kwargs, "out": None, "dtype": kwargs.get("dtype", out.dtype)})

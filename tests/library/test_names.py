@@ -6,6 +6,7 @@ import pytest
 import torch as pt
 
 import ftorch as ft
+from ftorch._subclasses.fake_tensor import FakeTensorMode
 from ftorch.fx.experimental.proxy_tensor import make_fx
 from tests.oracle import assert_shows_same
 
@@ -129,3 +130,11 @@ def test_graphs_know_what_operators_with_several_results_give():
 
     assert_shows_same(program)
     assert pt.ops.names_tests.halves is not None
+
+
+@pytest.mark.parametrize("name", ["rand", "zeros", "cpu", "tensor"])
+def test_fake_tensors_are_taken_as_they_are(name):
+    op = _plain(name)
+    with FakeTensorMode() as mode:
+        made = op(mode.from_tensor(ft.ones(2, 3)))
+    assert made.shape == (2, 3) and made.device.type == "cpu"
