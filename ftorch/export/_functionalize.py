@@ -139,6 +139,8 @@ class Functionalizer:
             for i, d in enumerate(args[0]):
                 inverse[d % rank] = i
             return self.call(aten.permute.default, value, inverse, like=like)
+        if name == "narrow" and all(isinstance(n, int) for n in args[1:3]) and args[1] >= 0:
+            return self.call(aten.slice_scatter.default, before, value, args[0], args[1], args[1] + args[2], like=like)
         scatter = {"select": aten.select_scatter.default, "slice": aten.slice_scatter.default,
                    "diagonal": aten.diagonal_scatter.default,
                    "as_strided": aten.as_strided_scatter.default}.get(name)

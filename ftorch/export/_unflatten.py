@@ -11,7 +11,7 @@ from ..fx.graph import Graph
 from ..fx.node import Node, map_arg
 from ..nn import Module, Parameter
 from ..utils import _pytree as pytree
-from .exported_program import ExportedProgram, _InputHook, _register
+from .exported_program import ExportedProgram, SizeCheck, _InputHook, _register
 from .graph_signature import InputKind, OutputKind
 
 
@@ -235,11 +235,23 @@ class UnflattenedModule(Module):
                 leaves = self.flat_args_adapter.adapt(self._in_spec, given, leaves)
                 args, kwargs = pytree.tree_unflatten(leaves, self._in_spec)
         args, kwargs = self._hook(self, args, kwargs)
-        leaves = pytree.tree_leaves((args, kwargs))
+        keyed = pytree.tree_flatten_with_path((args, kwargs))[0]
+        leaves, known = [leaf for _, leaf in keyed], {}
+        places = [_place(path) for path, _ in keyed]
         for check in self._checks:
-            check(leaves)
+            if isinstance(check, SizeCheck):
+                check.expect(leaves, places, known)
+            else:
+                check(leaves)
         outputs = InterpreterModule.forward(self, *leaves)
         return pytree.tree_unflatten(list(outputs), self._out_spec)
+
+
+def _place(path):
+    """How a user gives a leaf: ``*args[0]``, ``'name'[0]``."""
+    if path[0].idx == 0:
+        return f"*args{pytree.keystr(path[1:])}"
+    return str(path[1])[1:-1] + pytree.keystr(path[2:])
 
 
 def _paths_of(node):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._ops import ops
+from ..eager.core.geometry import Size
 from ..eager.tensor import TensorBase
 from ..fx import _node_source
 from ..fx._codegen import PyTreeCodeGen, PyTreeInfo
@@ -65,7 +66,7 @@ class GuardsFn(Module):
 
 
 @dataclass
-class _Check:
+class SizeCheck:
     """One input's shape or value."""
 
     name: str
@@ -112,6 +113,47 @@ class _Check:
             raise AssertionError(f"Guard failed: {size} <= {high}")
         if n < low and low > 2:
             raise AssertionError(f"Guard failed: {size} >= {low}")
+
+
+    def expect(self, inputs, places, known):
+        """Compares an input with the example, in the words of modules that are unflattened.
+
+        Args:
+            places: how users give each input, ``*args[0]``.
+            known: the sizes that inputs before this one have.
+
+        Raises:
+            RuntimeError: it is not as it has to be.
+        """
+        given, place = inputs[self.position], places[self.position]
+        if self.shape is None:
+            if given != self.value:
+                raise RuntimeError(f"Expected input at {place} to be equal to {self.value}, but got {given}")
+            return
+        if len(given.shape) != len(self.shape):
+            raise RuntimeError(
+                f"Unexpected number of dimensions in input at {place}.shape (expected {Size(self.shape)}, got {given.shape})"
+            )
+        for i, (n, wanted) in enumerate(zip(given.shape, self.shape)):
+            start = f"Expected input at {place}.shape[{i}] to be"
+            if not isinstance(wanted, SymInt):
+                if n != wanted:
+                    raise RuntimeError(
+                        f"{start} equal to {wanted}, but got {n}. If you meant for this dimension to be dynamic, please "
+                        "re-export and specify dynamic_shapes (e.g. with Dim.DYNAMIC)"
+                    )
+                continue
+            if wanted.expr.kind == "symbol":
+                expected = known.setdefault(str(wanted.expr), n)
+            else:
+                expected = wanted.expr.evaluate(known) if wanted.expr.free_symbols <= known.keys() else n
+            if n != expected:
+                raise RuntimeError(f"{start} equal to {expected}, but got {n}")
+            low, high = self.ranges.get(str(wanted.expr), (0, float("inf")))
+            if n < low and low > 2:
+                raise RuntimeError(f"{start} >= {low}, but got {n}")
+            if n > high:
+                raise RuntimeError(f"{start} <= {high}, but got {n}")
 
 
 class _CodeGen(PyTreeCodeGen):
@@ -340,13 +382,13 @@ class ExportedProgram:
         for position, spec in enumerate(users):
             if isinstance(spec.arg, ConstantArgument):
                 if spec.arg.value is not None:
-                    checks.append(_Check(spec.arg.name, position, value=spec.arg.value))
+                    checks.append(SizeCheck(spec.arg.name, position, value=spec.arg.value))
                 continue
             shape = tuple(placeholders[spec.arg.name].meta["val"].shape)
             for dim, n in enumerate(shape):
                 if isinstance(n, SymInt) and n.expr.kind == "symbol":
                     symbols.setdefault(str(n.expr), (position, dim))
-            checks.append(_Check(spec.arg.name, position, shape, None, symbols, names, ranges))
+            checks.append(SizeCheck(spec.arg.name, position, shape, None, symbols, names, ranges))
         return checks + size_guards(self._guards_code, names)
 
     # --- other forms

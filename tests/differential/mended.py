@@ -1419,4 +1419,26 @@ n = D("n", min=2, max=30)
 [ranges(({0: 4}, None), x, x), ranges(({0: "a"}, None), x, x), ranges({"x": D.AUTO, "y": None}, x, x), ranges([[D.AUTO], None], x, x)]
 [ranges({"x": {0: n}}, x, x), ranges(({0: n},), x, x), ranges(({0: D("a", max=9)}, {0: D("a", max=8)}), x, x)]
 """,
+    """
+class M(torch.nn.Module):
+    def forward(self, x, k=2.0, *, y):
+        z = x.clone()
+        z.chunk(2, 1)[0].add_(1)
+        z.t().tensor_split(2)[1].sub_(1)
+        z.narrow(1, 1, 2).mul_(3)
+        z.unbind(1)[1].add_(2)
+        return z, y[0] * k
+N = torch.export.Dim("n", min=3, max=30)
+x = torch.arange(20.).view(5, 4)
+ep = torch.export.export(M(), (x, 2.0), {"y": [torch.ones(6, 4)]}, dynamic_shapes={"x": {0: N}, "k": None, "y": [{0: N + 1}]})
+[f(x, 2.0, y=[torch.ones(6, 4)])[0] for f in (ep.module(), ep.run_decompositions().module())]
+class Plain(torch.nn.Module):
+    def forward(self, x, k, *, y): return x + 1, y[0] * k
+ep = torch.export.export(Plain(), (x, 2.0), {"y": [torch.ones(6, 4)]}, dynamic_shapes={"x": {0: N}, "k": None, "y": [{0: N + 1}]})
+__u = torch.export.unflatten(ep)
+def call(n, m, k=4, factor=2.0):
+    try: return __u(torch.ones(n, 4), factor, y=[torch.ones(m, k)])[0].sum().item()
+    except RuntimeError as error: return str(error)
+call(4, 5), call(35, 36), call(2, 3), call(5, 7), call(5, 6, 3), call(5, 6, 4, 3.0)
+""",
 ]
