@@ -249,7 +249,18 @@ def _track(running, new):
             "module and do not need eval mode, please see the functorch website for resources on how "
             "to patch your module to work with vmap"
         )
-    running.copy_(new.detach())
+    if not modes.differentiating or hasattr(running, "_ftorch_level"):
+        running.copy_(new.detach())
+        return
+    # PyTorch's kernel writes them itself: no transform of a function that captured them sees it, or refuses it.
+    new = new.detach()
+    while hasattr(new, "_tangent"):
+        new = new._inner
+    outer, modes.differentiating = modes.differentiating, []
+    try:
+        running.copy_(new)
+    finally:
+        modes.differentiating = outer
 
 
 def _track_uncounted(running, new):
