@@ -83,6 +83,11 @@ def _same_dtypes(*tensors):
             )
 
 
+def _reals(tensors):
+    """Tensors, complex ones as their parts, so that those may be given as numbers, too."""
+    return [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+
+
 def check_op(op):
     """Raises TypeError unless a value is a reduction."""
     if not isinstance(op, RedOpType) and not hasattr(op, "op"):
@@ -179,7 +184,7 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
         return None
     for t in tensors:
         _no_complex("all_reduce", t, op)
-    tensors = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    tensors = _reals(tensors)
     opts = _sync(options.AllreduceCoalescedOptions, async_op, reduceOp=check_op(op))
     work = group_of(group).allreduce_coalesced(tensors, opts)
     return work.get_future() if async_op and not _COALESCING else _done(work, async_op)
@@ -217,7 +222,7 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
         _functional().all_gather_inplace(tensor_list, tensor, group)
         return None
     opts = _sync(options.AllgatherOptions, async_op)
-    return _done(group_of(group).allgather([tensor_list], [tensor], opts), async_op)
+    return _done(group_of(group).allgather([_reals(tensor_list)], _reals([tensor]), opts), async_op)
 
 
 @deprecated(_LATER.format("all_gather_coalesced"), category=FutureWarning)
@@ -226,12 +231,15 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
     if is_outside(group, "all_gather_coalesced"):
         return None
     check_tensors(input_tensor_list, "input_tensor_list")
+    _same_dtypes(input_tensor_list)
     if not isinstance(output_tensor_lists, list):
         raise TypeError("Invalid function argument: output_tensor_lists should be a list")
     for row in output_tensor_lists:
         check_tensors(row, "output_tensor_lists")
+        _same_dtypes(row)
     opts = _sync(options.AllgatherOptions, async_op)
-    work = group_of(group).allgather_coalesced(output_tensor_lists, input_tensor_list, opts)
+    rows = [_reals(row) for row in output_tensor_lists]
+    work = group_of(group).allgather_coalesced(rows, _reals(input_tensor_list), opts)
     return work.get_future() if async_op else _done(work, False)
 
 

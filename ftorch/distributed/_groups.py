@@ -272,6 +272,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         _leave(made)
     if target is state.default_pg:
         state.default_pg, state.group_count = None, 0
+        state.pg_group_ranks.pop(NOT_A_MEMBER, None)
 
 
 def abort_process_group(group: ProcessGroup | None = None) -> None:
@@ -325,6 +326,7 @@ def new_tagged_group(tag, ranks, timeout, backend, pg_options, use_local_synchro
         state.group_count += 1
         name = str(state.group_count)
     if own not in ranks:
+        state.pg_group_ranks[NOT_A_MEMBER] = {r: i for i, r in enumerate(ranks)}  # the last one's, as in PyTorch
         return NOT_A_MEMBER
     if tag and (found := find_tagged(tag, ranks)) is not None:
         return found
@@ -505,7 +507,7 @@ def get_pg_count() -> int:
 
 def get_process_group_ranks(group) -> list[int]:
     """The ranks of a group's processes in the default group."""
-    return list(world().pg_group_ranks[group_of(group)])
+    return list(world().pg_group_ranks[group if group == NOT_A_MEMBER else group_of(group)])
 
 
 def _ranks_of(group):

@@ -6,6 +6,7 @@ import queue
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -22,11 +23,12 @@ _COLLECTOR = f"{__package__.rpartition('.')[0]}.profiler._collector"
 class Work:
     """The handle of a collective (``torch.distributed.Work``).
 
-    What others sent is put into the tensors when somebody waits, or asks whether it is complete; with a
-    future (`get_future`) at once.
+    What others sent is put into the tensors when somebody waits for it or for a later collective of the group, or asks whether
+    it is complete; with a future (`get_future`) at once.
     """
 
     _over: Callable | None = None  # told when the exchange is over
+    _line: Line | None = None  # that it stands in, behind others
 
     def __init__(self, result=None, finish: Callable | None = None, source: int | None = None):
         self._result = list(result or [])
@@ -72,6 +74,11 @@ class Work:
             else:
                 future.set_result(self._result)
 
+    def _settle_in_order(self):
+        if self._line is not None:
+            self._line.settle()
+        self._settle()
+
     # --- the user's side ---
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
@@ -79,7 +86,7 @@ class Work:
         limit = None if not timeout else seconds(timeout)
         if not self._arrived.wait(limit or None):
             raise RuntimeError(f"Operation timed out! waited {int((limit or 0) * 1000)}ms")
-        self._settle()
+        self._settle_in_order()
         if self._error is not None:
             raise self._error
         return True
@@ -88,7 +95,7 @@ class Work:
         """Whether it is done, or has failed."""
         if not self._arrived.is_set():
             return False
-        self._settle()
+        self._settle_in_order()
         return True
 
     def is_success(self) -> bool:
@@ -206,6 +213,16 @@ class Line:
         self._thread: threading.Thread | None = None
         self._running = threading.Lock()
         self._last: Work | None = None
+        self._unsettled: deque[Work] = deque()  # that the thread runs or has run, and nobody has waited for
+
+    def settle(self) -> None:
+        """Puts into tensors what has arrived, also of handles that nobody keeps."""
+        while self._unsettled and self._unsettled[0]._arrived.is_set():
+            try:
+                work = self._unsettled.popleft()
+            except IndexError:  # another thread was faster
+                return
+            work._settle()
 
     def run(self, work: Work, compute) -> Work:
         """Runs a collective in the calling thread, behind those that are under way."""
@@ -213,6 +230,7 @@ class Line:
         if last is not None:
             last._arrived.wait()
             self._last = None
+            self.settle()
         with self._running:
             work._run(compute)
         return work
@@ -222,7 +240,9 @@ class Line:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
             self._thread.start()
-        self._last = work
+        self.settle()
+        self._last, work._line = work, self
+        self._unsettled.append(work)
         self._tasks.put((work, compute))
         return work
 
@@ -240,6 +260,7 @@ class Line:
         if self._thread is not None:
             self._tasks.put((None, None))
             self._thread = None
+        self.settle()
 
 
 named = (

@@ -2,6 +2,7 @@
 # ruff: noqa: F401, F811
 
 import sys
+from datetime import timedelta
 
 from ..futures import Future
 from ._backends import DebugLevel, get_debug_level, set_debug_level
@@ -100,7 +101,50 @@ from ._world import kept_by as _kept_by
 from .constants import default_pg_nccl_timeout, default_pg_timeout
 from .rendezvous import register_rendezvous_handler, rendezvous
 
-ProcessGroupGloo = ProcessGroup
+
+class ProcessGroupGloo(ProcessGroup):
+    """A group that a program makes itself, of a store: PyTorch's ``ProcessGroupGloo``.
+
+    Args:
+        timeout: of its collectives, or its options.
+
+    Raises:
+        RuntimeError: for options without devices.
+    """
+
+    class Device:
+        """A network interface: connections are the store's here, so that it says nothing."""
+
+    class _Options:
+        """Options: `_timeout`, `_devices` and `_threads`, of which the first one matters."""
+
+        def __init__(self):
+            self.backend, self.group_name, self.global_ranks_in_group = "gloo", "", []
+            self._timeout, self._devices, self._threads = default_pg_timeout, [], 2
+
+    def __init__(self, store, rank, size, timeout=default_pg_timeout):
+        if isinstance(timeout, ProcessGroupGloo._Options):
+            if not timeout._devices:
+                raise RuntimeError("No device(s) specified")
+            timeout = timeout._timeout
+        super().__init__(store, rank, size, timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout))
+
+    @classmethod
+    def create_device(cls, hostname: str = "", interface: str = "", lazy_init=None):
+        """A `Device` of an interface or a host.
+
+        Raises:
+            ValueError: without either.
+        """
+        if not hostname and not interface:
+            raise ValueError("Specify either `hostname` or `interface` argument.")
+        return cls.Device()
+
+    @classmethod
+    def create_default_device(cls, lazy_init=None):
+        """The `Device` of this host."""
+        return cls.Device()
+
 reduce_op = ReduceOp
 _MPI_AVAILABLE = _UCC_AVAILABLE = _XCCL_AVAILABLE = _TORCHCOMM_AVAILABLE = False
 _GLOO_AVAILABLE = True

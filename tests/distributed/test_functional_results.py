@@ -138,6 +138,24 @@ def taken_out(t, d, rank):
     return norm, names, x.grad.full_tensor(), said, type(error).__name__, str(error), str(net[1][0].weight.placements)
 
 
+def handles_that_nobody_keeps(t, d, rank):
+    """What was begun before a collective, or a barrier, that ended is in the tensors."""
+    sums = [t.full((3,), float(i)) for i in range(5)]
+    for x in sums:
+        d.all_reduce(x, async_op=True)
+    d.barrier()
+    found = [x + 0 for x in sums]
+    rows, own = [t.zeros(2), t.zeros(2)], t.full((2,), rank + 1.0)
+    d.all_gather(rows, own, async_op=True)
+    d.broadcast(own, 1, async_op=True)
+    d.all_reduce(t.ones(1))
+    found += [*rows, own]
+    first, second = t.ones(2), t.ones(2)
+    d.all_reduce(first, async_op=True)
+    d.all_reduce(second, async_op=True).wait()
+    return [*found, first, second]
+
+
 def graphs(t, d, rank):
     """Collectives are nodes of graphs that are made of calls, forward and backward."""
     f, group = _functions(t), d.group.WORLD
@@ -191,7 +209,7 @@ def named_groups(t, d, rank):
 
 
 @pytest.mark.parametrize("program", (
-    graphs, named_groups, waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
+    handles_that_nobody_keeps, graphs, named_groups, waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
 ), ids=lambda f: f.__name__)
 def test_in_two_processes(two, program):
     two.run(program)

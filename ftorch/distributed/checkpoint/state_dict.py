@@ -38,6 +38,7 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
 
+_STATE, _PG, _PARAMS = "state", "param_groups", "params"  # keys of optimizers' state dicts
 _patched: set = set()  # what stands in for methods of models and optimizers
 
 
