@@ -209,7 +209,8 @@ def named_groups(t, d, rank):
 
 
 @pytest.mark.parametrize("program", (
-    handles_that_nobody_keeps, graphs, named_groups, waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
+    handles_that_nobody_keeps, graphs, named_groups,
+    waited_for, earlier_names, without_elements, compiled, sparse_gradients, taken_out,
 ), ids=lambda f: f.__name__)
 def test_in_two_processes(two, program):
     two.run(program)
