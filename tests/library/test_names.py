@@ -138,3 +138,25 @@ def test_fake_tensors_are_taken_as_they_are(name):
     with FakeTensorMode() as mode:
         made = op(mode.from_tensor(ft.ones(2, 3)))
     assert made.shape == (2, 3) and made.device.type == "cpu"
+
+
+def _scripted(x):
+    y = ft.ops.names_tests.relu(x) * 2
+    a, b = ft.ops.names_tests.doubled(y)
+    return ft.ops.names_tests.view(a + b).sum()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:DeprecationWarning")
+def test_scripts_call_operators_and_can_be_saved():
+    @ft.library.custom_op("names_tests::doubled", mutates_args=())
+    def doubled(x: ft.Tensor) -> tuple[ft.Tensor, ft.Tensor]:
+        return x * 2, x + 0
+
+    _plain("relu"), _plain("view")
+    scripted = ft.jit.script(_scripted)
+    assert "ops.names_tests.relu(x)" in scripted.code
+    file = io.BytesIO()
+    ft.jit.save(scripted, file)
+    file.seek(0)
+    x = ft.tensor([1.0, -2.0])
+    assert scripted(x).item() == ft.jit.load(file)(x).item() == _scripted(x).item()

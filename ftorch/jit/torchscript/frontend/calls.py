@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import ftorch
 
+from ...._ops import OpOverloadPacket
 from ....eager.dispatch.running_calls import own_signature
 from ....eager.tensor_api.legacy_types import is_legacy_type
 from ....fx import _targets
@@ -184,6 +185,8 @@ def _function_call(c, function, node):
         name = c.program.adopt(function)
         return _called(name, *_arguments(c, node))
     if getattr(type(function), "_is_in_programs", False):  # an operator of quantized tensors
+        return _called(f"ops.{function.namespace}.{function.__name__}", *_arguments(c, node))
+    if isinstance(function, OpOverloadPacket) and function.namespace not in ("aten", "prims"):  # another package's operator
         return _called(f"ops.{function.namespace}.{function.__name__}", *_arguments(c, node))
     path = _targets.public_path(function) or _basic_path(function)
     if path is not None:

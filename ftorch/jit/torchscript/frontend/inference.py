@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 
+from ...._ops import ops
 from ....eager.core.return_values import of_all_ops
 from ..program.aten import ATTRIBUTES, DTYPE_CASTS, OVERLOADS, operator_named
 from ..program.types import (
@@ -411,6 +412,8 @@ class Inference:
 
     def op_call(self, path, kinds, e):
         name = path.rpartition(".")[2]
+        if path.startswith("ops.") and path.count(".") == 2:
+            return _declared_result(*path.split(".")[1:])
         if path.count(".") != 1 and not path.startswith("torch.autograd."):
             return None
         operands = [*kinds, *(self.kind(k.value) for k in e.keywords)]
@@ -535,3 +538,21 @@ def _arithmetic(name, left, right) -> Type | None:
     if "float" in kinds:
         return None if "bool" in kinds else FLOAT
     return INT
+
+
+_SIMPLE = {"Tensor": TENSOR, "int": INT, "SymInt": INT, "float": FLOAT, "bool": BOOL, "str": STR}
+
+
+def _declared_result(namespace: str, name: str) -> Type | None:
+    """The type of what another package's operator gives, as its schema says; None where it says none of the simple ones."""
+    packet = getattr(getattr(ops, namespace, None), name, None)
+    overloads = packet.overloads() if packet is not None else []
+    schema = getattr(packet, overloads[0])._schema if overloads else None
+    kinds = [_SIMPLE.get(r.type.base) for r in getattr(schema, "returns", ())]
+    if not kinds or None in kinds:
+        return None
+    made = tuple(
+        functools.reduce(lambda kind, suffix: Type("List" if "[" in suffix else "Optional", (kind,)), r.type.suffixes, kind)
+        for r, kind in zip(schema.returns, kinds)
+    )
+    return made[0] if len(made) == 1 else Type("Tuple", made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from ..program.objects import Function as ProgramFunction
@@ -19,6 +20,7 @@ _BUILTINS = {"len": INT, "ord": INT, "chr": STR, "hash": INT, "hex": STR, "oct":
 _REFLECTED = {"mul": ("mul", 3), "add": ("add", 5), "ne": ("ne", 7), "eq": ("eq", 9), "lt": ("gt", 3),
               "le": ("ge", 5), "gt": ("lt", 7), "ge": ("le", 9)}
 
+_NAMESPACE = re.compile(r"ops\.\w+")  # of operators; behind a call of one are methods
 
 
 class Calls:
@@ -48,7 +50,7 @@ class Calls:
         if path.startswith("__torch__") and "(" not in path:
             return self.program_call(path, e, place)
         head, _, name = path.rpartition(".")
-        if head in ("torch", "torch.autograd") or head.startswith("ops."):
+        if head in ("torch", "torch.autograd") or _NAMESPACE.fullmatch(head):
             given, keywords = self.arguments(e)
             return self.call_operator(name, given, keywords, place, head[4:] if head.startswith("ops.") else "aten")
         return self.method_call(f, e, place)
