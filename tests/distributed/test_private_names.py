@@ -260,3 +260,20 @@ def test_sums_with_factors_are_equal():
         return copy.copy(op) == op, copy.deepcopy(op) == op, pickle.loads(text(op)) == op, op == "abc", op == made(3.0)
 
     both(program)
+
+
+def test_groups_of_ones_own_need_no_barrier():
+    """A class that says nothing but its name is enough to be initialized with."""
+    text = (
+        "import {0}.distributed as d\n"
+        "class Own(d.ProcessGroup):\n"
+        "    def getBackendName(self): return 'own'\n"
+        "d.Backend.register_backend('own', lambda store, rank, size, timeout: Own(rank, size))\n"
+        "d.init_process_group('own', store=d.HashStore(), rank=0, world_size=2)\n"
+        "print(d.get_rank(), d.get_world_size(), d.Backend._plugins['OWN'].extended_api)\n"
+    )
+    found = []
+    for name in ("torch", "ftorch"):
+        command = [sys.executable, "-c", text.format(name)]
+        found.append(subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout)
+    assert found[0] == found[1] == "0 2 False\n"
