@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import pytest
 import torch as pt
@@ -213,6 +214,61 @@ def test_dual_numbers_by_hand_are_no_transform():
             return m.ones(2).requires_grad_().requires_grad
 
     both(run)
+
+
+SIZED_BY_VALUES = {
+    "masked_select": lambda t, x: x.masked_select(t.tensor([[True], [False]])) ** 2,
+    "a larger mask": lambda t, x: x[0].masked_select(t.tensor([[True, False], [False, True], [True, True]])).sin(),
+    "repeat_interleave": lambda t, x: x.repeat_interleave(t.tensor([2, 3]), 0) ** 2,
+    "nonzero": lambda t, x: t.nonzero(x) + x.sum(),
+    "unique": lambda t, x: x.unique(),
+    "unique of rows": lambda t, x: x.unique(dim=0),
+    "unique_consecutive": lambda t, x: x.unique_consecutive(),
+    "unique without a tangent": lambda t, x: x.detach().unique() * x.sum(),
+    "bincount": lambda t, x: x.long().flatten().bincount() * x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", SIZED_BY_VALUES)
+def test_tangents_of_what_values_size(name):
+    """They move as the elements do, or there are none to be had; they are not zeros without a word."""
+    function = SIZED_BY_VALUES[name]
+
+    def run(m):
+        x = m.arange(4.0).reshape(2, 2)
+        return m.func.jvp(lambda z: function(m, z), (x,), (x + 1,))
+
+    def by_hand(m):
+        x = m.arange(4.0).reshape(2, 2)
+        with m.autograd.forward_ad.dual_level():
+            return tuple(m.autograd.forward_ad.unpack_dual(function(m, m.autograd.forward_ad.make_dual(x, x + 1))))
+
+    both(run)
+    both(by_hand)
+
+
+NESTED = {
+    "vmap of grad": lambda t, f, x: t.vmap(t.func.grad(f))(x),
+    "jacfwd of grad": lambda t, f, x: t.func.jacfwd(t.func.grad(f))(x[0]),
+    "hessian": lambda t, f, x: t.func.hessian(f)(x[0]),
+    "grad of grad": lambda t, f, x: t.func.grad(lambda y: t.func.grad(f)(y).sum())(x[0]),
+    "jvp of grad": lambda t, f, x: t.func.jvp(t.func.grad(f), (x[0],), (x[1],)),
+    "grad of jvp": lambda t, f, x: t.func.grad(lambda y: t.func.jvp(f, (y,), (x[1],))[1])(x[0]),
+    "vmap of jvp": lambda t, f, x: t.vmap(lambda y: t.func.jvp(f, (y,), (y,))[1])(x),
+    "grad of vmap": lambda t, f, x: t.func.grad(lambda y: t.vmap(f)(y).pow(2).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_transforms_of_what_values_size(name):
+    """Gradients within other transforms are recorded; they were zeros without a word."""
+    for select in (
+        lambda t, z: z.masked_select(t.tensor([True, False, True, True])),
+        lambda t, z: z.repeat_interleave(t.tensor([1, 2, 0, 3])),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch has no rules of these for `vmap`
+            both(lambda m, select=select: NESTED[name](m, lambda z: (select(m, z) ** 3).sum(), m.arange(8.0).reshape(2, 4)))
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.compile], ids=["eager", "compiled"])

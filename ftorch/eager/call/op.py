@@ -285,7 +285,6 @@ def _moved(operands, mixed):
             were_there.append(o)
             return o.to(mixed.device)
         return tuple(map(moved, o)) if o.__class__ in (list, tuple) else o
-
     found = tuple([moved(o) if mixed.places is None or i in mixed.places else o for i, o in enumerate(operands)])
     if not were_there:
         raise RuntimeError(*mixed.args) from None
@@ -298,12 +297,14 @@ call: Any = _call if in_c is None else in_c.call  # in C where nothing is specia
 
 def _call_host(op, operands, static, tensors, grad):
     """An op whose kernel works on NumPy arrays: shapes depend on values, so it runs at once."""
+    composed = op.definition.composed if grad and modes.grad and not op.definition.saves_operands else None
+    if composed is not None and (found := composed(*operands, *static)) is not None:
+        return found
     arrays, geometries = host_ops.run_host(op, operands, static, to_numpy)
     outputs = [Storage(g, a) for g, a in zip(geometries, arrays)]
     if grad and modes.grad and op.definition.differentiable and op.definition.backward:
         return hooks.record_host(op, operands, static, tensors, outputs)
-    results = [wrap(s) for s in outputs]
-    return named(op.definition, results)
+    return named(op.definition, [wrap(s) for s in outputs])
 
 
 def _call_inplace(op: Op, operands, static=()):

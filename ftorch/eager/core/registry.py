@@ -75,6 +75,8 @@ class OpDef:
         fitting: names of the arguments whose numbers the results' dtype must be able to hold (`fits`).
         anywhere: places of the operands that may be on the CPU beside an accelerator's (`of_any_device`).
         regime: names of arguments, and the function of them that says in which of several ways the kernel goes (`by_regime`).
+        composed: of an op that runs on the host, the function of its operands and static arguments that makes the same of
+            other ops, for where gradients are wanted; it gives None where the op refuses the call.
         saves_operands: whether nodes save all tensors, which their derivative alone depends on (`saving_operands`).
         precise: the place of the operand that half precision gets in float32 if it is a number or 0-d (`wide`).
     """
@@ -88,6 +90,7 @@ class OpDef:
     exclusive = saves_operands = False
     expanded: str | None = None
     compared: int | None = None
+    composed: Callable | None = None
     anywhere: tuple[int, ...] = ()
     fitting: tuple[tuple[str, bool], ...] = ()
     precise: int | None = None

@@ -29,7 +29,6 @@ from ..dispatch.levels import (
 )
 from ..dispatch.randomness import ELEMENT, FILL, LIKE, NEW, ROWS
 from ..tensor import TensorBase, count_write, counter_of, extras, modes
-from . import host_calls
 from .batched_views import of_examples
 
 _REPORT = "Please file an issue at https://github.com/pytorch/pytorch/issues"
@@ -228,7 +227,7 @@ class BatchLevel(Level):
                 f"{_REPORT} if you need this feature."
             )
         if not any(self.is_batched(t) for t in tensors_of(operands[1:])):
-            result = host_calls.composed(op, operands, static)
+            result = op.definition.composed and op.definition.composed(*operands, *static)
             if result is not None:
                 return result
         if op.name in _DYNAMIC:

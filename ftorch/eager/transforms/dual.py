@@ -30,12 +30,16 @@ from ..dispatch.levels import (
 from ..dispatch.randomness import FILL
 from ..native.contexts import repeatable
 from ..tensor import TensorBase, count_write, counter_of, extras, modes
-from . import host_calls
 from .batching import Batched, BatchLevel, batched
 
 OTHER_SIZE = (
     "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
     "Tensor is of size {} while the given forward gradient is of size {}."
+)
+_NO_TANGENTS = (
+    "Trying to use forward AD with {} that does not support it because it has not been implemented yet.\nPlease file "
+    "an issue to PyTorch at https://github.com/pytorch/pytorch/issues/new?template=feature-request.yml so that we can "
+    "prioritize its implementation or submit a PR adding the implementation to derivatives.yaml"
 )
 
 
@@ -73,14 +77,21 @@ class DualLevel(Level):
         return outputs[0] if plan.is_single else plan.wrap_results(outputs)
 
     def _host(self, op, operands, static):
-        result = host_calls.composed(op, operands, static) if self._tangent_of(operands[0]) is not None else None
+        """An op on NumPy arrays, where those that move elements are composed of others."""
+        moves = any(self._tangent_of(t) is not None for t in tensors_of(operands))
+        result = op.definition.composed(*operands, *static) if moves and op.definition.composed else None
         if result is not None:
             return result
         plain = [
             [self._primal(t) for t in o] if isinstance(o, (list, tuple)) else self._primal(o)
             for o in operands
         ]
-        return _op.call(op, tuple(plain), static)
+        results = _op.call(op, tuple(plain), static)
+        if moves and any(r.dtype.category >= 2 for r in tensors_of((results,))):
+            name = op.definition.schema.name
+            raise NotImplementedError(_NO_TANGENTS.format(name) if op.definition.backward else
+                                      f"Trying to use forward AD with aten::{name} that does not support it.")
+        return results
 
     def _primal(self, t):
         return t._inner if isinstance(t, Dual) and t._ftorch_level is self else t
@@ -239,11 +250,7 @@ class DualLevel(Level):
         raise RuntimeError("cannot resize variables that has a forward grad")
 
     def set(self, t, source, storage_offset, size, stride):
-        raise NotImplementedError(
-            "Trying to use forward AD with set_ that does not support it because it has not been implemented yet.\nPlease file "
-            "an issue to PyTorch at https://github.com/pytorch/pytorch/issues/new?template=feature-request.yml so that we can "
-            "prioritize its implementation or submit a PR adding the implementation to derivatives.yaml"
-        )
+        raise NotImplementedError(_NO_TANGENTS.format("set_"))
 
     def known(self, t, how):
         return t._inner

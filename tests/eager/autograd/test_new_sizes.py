@@ -6,7 +6,7 @@ import torch
 
 import ftorch
 from ftorch.eager.runtime import host_tier
-from tests.oracle import both
+from tests.oracle import both, both_with_text
 
 
 def _selected(lib, n):
@@ -29,7 +29,15 @@ def _parts(lib, n):
     return [g.resolve_conj() for g in (*first, *lib.autograd.grad(again, (z, w)))]
 
 
-@pytest.mark.parametrize("program", [_selected, _parts])
+def _repeated(lib, n):
+    x, counts = (lib.arange(n * 3.0) / 7).reshape(n, 3).requires_grad_(), lib.arange(n) % 3
+    y = lib.cat([x.repeat_interleave(counts, 0).reshape(-1), x.mT.repeat_interleave(counts, -1).reshape(-1),
+                 x.repeat_interleave(lib.tensor([2]))])
+    (first,) = lib.autograd.grad((y**3).sum(), x, create_graph=True)
+    return first, *lib.autograd.grad((first**2).sum(), x)
+
+
+@pytest.mark.parametrize("program", [_selected, _parts, _repeated])
 def test_gradients_of_new_sizes_are_pytorchs(program, monkeypatch):
     for n in (11, 14, 18, 23):
         for mine, theirs in zip(program(ftorch, n), program(torch, n), strict=True):
@@ -39,6 +47,34 @@ def test_gradients_of_new_sizes_are_pytorchs(program, monkeypatch):
         monkeypatch.setattr(host_tier, "_traced", lambda plan: pytest.fail(f"{plan.name} is traced"))
         for n in (29, 35):
             [g.detach().numpy() for g in program(ftorch, n)]
+
+
+REPEATS = {
+    "no dimensions": lambda t, x: x[0, 0].repeat_interleave(t.tensor([2]), 0),
+    "another dimension": lambda t, x: x.repeat_interleave(t.tensor([2]), 2),
+    "other counts": lambda t, x: x.repeat_interleave(t.tensor([2, 1]), 1),
+    "another size": lambda t, x: x.repeat_interleave(t.tensor([2, 1]), -2, output_size=4),
+    "a negative count": lambda t, x: x.repeat_interleave(t.tensor([-2, 0]), 0),
+    "a table": lambda t, x: x.repeat_interleave(t.tensor([[2, 0]]), 0),
+    "fractions": lambda t, x: x.repeat_interleave(t.tensor([2.0, 0]), 0),
+}
+
+
+@pytest.mark.parametrize("name", REPEATS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_refused_repeats(name, grad):
+    both_with_text(lambda t: REPEATS[name](t, t.arange(6.0).reshape(2, 3).requires_grad_(grad)))
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1])
+def test_repeats_are_pytorchs_to_graphs_and_transforms(dim):
+    def program(t):
+        x, counts = t.arange(4.0).reshape(2, 2).requires_grad_(), t.tensor([2, 3] if dim is not None else [1, 2, 0, 2])
+        y = x.repeat_interleave(counts, dim)
+        slope = t.func.jvp(lambda z: z.repeat_interleave(counts, dim) ** 2, (x.detach(),), (x.detach(),))[1]
+        return y.grad_fn.name(), y.grad_fn.next_functions[0][0].name(), y.detach(), slope
+
+    both(program)
 
 
 def test_what_masked_select_reads_must_not_change():

@@ -344,8 +344,10 @@ def _check_repeats(repeats, output_size):
 def repeat_interleave_tensor(self, repeats, dim, output_size):
     if repeats.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
-    x = self.reshape(-1) if dim is None or self.ndim == 0 else self
+    x = self.reshape(-1) if dim is None else self
     given = 0 if dim is None else dim
+    if not x.ndim:
+        raise IndexError(f"Dimension specified as {given} but tensor has no dimensions")
     dim = wrap_dim(given, x.ndim)
     if repeats.size == 1:
         repeats = np.broadcast_to(repeats.reshape(-1), (x.shape[dim],))
@@ -356,19 +358,6 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
         )
     _check_repeats(repeats, output_size)
     return np.repeat(x, repeats, axis=dim)
-
-
-@repeat_interleave_tensor.derivative
-def _(grad, *, self, repeats, dim):
-    x_shape = (self.size,) if dim is None or self.ndim == 0 else self.shape
-    dim = 0 if dim is None else wrap_dim(dim, len(x_shape))
-    repeats = jnp.broadcast_to(repeats.reshape(-1), (x_shape[dim],))
-    source = jnp.repeat(
-        jnp.arange(x_shape[dim]), repeats, total_repeat_length=grad.shape[dim]
-    )  # which element each result was copied from
-    total = jnp.zeros(x_shape, up(grad).dtype)
-    total = total.at[(slice(None),) * dim + (source,)].add(up(grad), indices_are_sorted=True)
-    return total.astype(grad.dtype).reshape(self.shape), None
 
 
 @op("repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor",

@@ -1,18 +1,15 @@
-"""Differentiable calls of NumPy's under a transform, by calls that it transforms: places on the host, elements taken there."""
+"""Ops whose kernels work on NumPy arrays, composed of differentiable ones (`OpDef.composed`): places on the host, elements
+taken there. A transform sees these; so does the tape where PyTorch's node is theirs, too.
+
+The places (a mask, how often each element) belong to no example: they are one tensor for all.
+"""
 
 from __future__ import annotations
 
 from ..core import api
 from ..kernels._common import wrap_dim
-
-
-def composed(op, operands, static):
-    """The result of a host's op by differentiable ops, or None where there are none (or the op refuses the call).
-
-    The places (a mask, how often each element) belong to no example: they are one tensor for all.
-    """
-    rule = _RULES.get(op.definition.full_name)
-    return None if rule is None else rule(*operands, *static)
+from ..kernels.indexing.masking import masked_select
+from ..kernels.shape.joining import repeat_interleave_tensor
 
 
 def _masked_select(x, mask):
@@ -24,8 +21,10 @@ def _masked_select(x, mask):
 
 
 def _repeat_interleave(x, repeats, dim, output_size):
-    if dim is None or x.dim() == 0:
+    if dim is None:
         x = x.reshape(-1)
+    elif not x.dim():
+        return None
     dim = 0 if dim is None else wrap_dim(dim, x.dim())
     if repeats.dim() > 1 or repeats.numel() not in (1, x.shape[dim]) or repeats.dtype.name not in ("int32", "int64"):
         return None
@@ -33,4 +32,4 @@ def _repeat_interleave(x, repeats, dim, output_size):
     return x.index_select(dim, api.repeat_interleave(repeats, output_size=output_size))
 
 
-_RULES = {"masked_select": _masked_select, "repeat_interleave.self_Tensor": _repeat_interleave}
+masked_select.composed, repeat_interleave_tensor.composed = _masked_select, _repeat_interleave
