@@ -31,7 +31,7 @@ BENCHMARKS = {
     "compiled": ("Compiled functions, against `jax.jit` of the same program", []),
     "transforms": ("Transforms, against `torch.func`", []),
     "dynamic": ("Training and inference whose sizes are new in each step", []),
-    "looks": ("Programs that look at small values all the time", []),
+    "value_reads": ("Programs that look at small values all the time", []),
     "writes": ("Writes into large tensors, and a read of what was written", ["--megabytes", "256"]),
 }
 

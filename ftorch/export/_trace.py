@@ -404,7 +404,7 @@ def _stack_trace() -> str:
         if name.startswith(places.PACKAGE) and not name.startswith(_LAYERS):
             if name == __file__ and frame.f_code.co_name == "_traced":
                 break
-        elif not name.endswith("module.py") and not name.startswith("<ftorch "):
+        elif not name.endswith("module.py") and not name.startswith(places.GENERATED):
             frames.append(frame)
         frame = frame.f_back
     lines = traceback.StackSummary.extract(

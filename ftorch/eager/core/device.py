@@ -10,14 +10,8 @@ import jax
 import numpy as np
 
 from . import forking
+from .jax_internals import batched_put
 from .jax_scope import scoped
-
-try:
-    from jaxlib import _jax  # type: ignore[attr-defined]
-
-    _batched_put = _jax.batched_device_put
-except (ImportError, AttributeError):  # `jax.device_put` does the same, at seven times the cost
-    _batched_put = None
 
 # PyTorch's device types and the JAX platform behind each. "cuda" covers CUDA and ROCm.
 _PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "meta": None}
@@ -223,9 +217,9 @@ def put(array, where: device) -> jax.Array:
     if forked[0] and where is CPU:
         return np.asarray(array)  # type: ignore[return-value]
     target = to_jax(where)
-    if _batched_put is None or where in _over:
+    if batched_put is None or where in _over:
         return jax.device_put(array, target)
-    return _batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
+    return batched_put(*_placement(array.shape, array.dtype, target), [array], [target], True)
 
 
 @scoped

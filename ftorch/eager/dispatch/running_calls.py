@@ -45,7 +45,7 @@ def called(frame=None):
         if function is not None:
             return (public_of(function), *_arguments(frame))
         name = frame.f_code.co_filename
-        if name not in _PASSED and not name.startswith("<ftorch "):  # a remembered overload's call
+        if name not in _PASSED and not name.startswith(places.GENERATED):  # a remembered overload's call
             return None
         frame = frame.f_back
     return None

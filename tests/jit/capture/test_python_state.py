@@ -36,6 +36,40 @@ def case(function):
 
 
 @case
+def a_number_of_each_thread():
+    own = threading.local()
+    own.factor = 2.0
+
+    def f(x):
+        return x * getattr(own, "factor", 5.0)
+
+    return f, [IN_THREAD, lambda: setattr(own, "factor", 3.0), IN_THREAD]
+
+
+@case
+def the_name_of_the_thread():
+    def f(x):
+        return x * (2.0 if threading.current_thread() is threading.main_thread() else 7.0)
+
+    return f, [IN_THREAD]
+
+
+@case
+def what_another_thread_changes():
+    state = {"factor": 2.0}
+
+    def f(x):
+        return x * state["factor"]
+
+    def change():
+        thread = threading.Thread(target=state.update, args=({"factor": 4.0},))
+        thread.start()
+        thread.join()
+
+    return f, [change, IN_THREAD]
+
+
+@case
 def big_list_of_lists():
     L = [[i] for i in range(400)]
 
