@@ -23,6 +23,8 @@ _OF_NUMBERS = re.compile("dynamic|fp16|byte|[24]bit|_q_dq_")
 class QuantizedOverload:
     """An overload of an operator of ``torch.ops.quantized``."""
 
+    _schema = None  # the operators are Python functions: nobody has declared their types
+
     def __init__(self, packet, name):
         self._packet, self._overloadname = packet, name
         self.namespace, self.__name__ = packet.__dict__["namespace"], f"{packet.__name__}.{name}"

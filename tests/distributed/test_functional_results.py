@@ -147,6 +147,7 @@ def handles_that_nobody_keeps(t, d, rank):
     found = [x + 0 for x in sums]
     rows, own = [t.zeros(2), t.zeros(2)], t.full((2,), rank + 1.0)
     d.all_gather(rows, own, async_op=True)
+    own = own.clone()  # what is being gathered is not written to
     d.broadcast(own, 1, async_op=True)
     d.all_reduce(t.ones(1))
     found += [*rows, own]

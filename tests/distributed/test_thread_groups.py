@@ -107,7 +107,7 @@ def ran(lib, body, size=2):
     finally:
         core._set_thread_isolation_mode(False)
         dist.distributed_c10d._world = before
-        del dist.Backend._plugins["THREADS" if lib is torch else "threads"]
+        del dist.Backend._plugins["THREADS"]
         del dist.Backend.THREADS
         dist.Backend.backend_list.remove("threads")
     for value in results.values():

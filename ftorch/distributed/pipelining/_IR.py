@@ -191,7 +191,7 @@ def _without_constant_defaults(graph, given: int, kwargs) -> None:
         else:
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
-    graph.eliminate_dead_code()
+    graph.eliminate_dead_code(lambda n: n.target is _mark or n.is_impure())
 
 
 class Pipe(torch.nn.Module):
