@@ -22,7 +22,7 @@ from ..fx._sources import argument_names
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
-from . import dynamic_shapes, exported_program, graph_signature, passes
+from . import custom_ops, dynamic_shapes, exported_program, graph_signature, passes  # noqa: F401
 from ._generalize import trace_dynamic
 from ._modules import input_names, order_state
 from ._size_comparisons import guard_code

@@ -229,6 +229,16 @@ def _copied(x, dtype=None, *_, **__):
     return Pair(x.t.to(real)) if isinstance(x, Pair) else _pair(*_parts(x, torch.empty(0, dtype=real)))
 
 
+def _converted(x, *args, dtype=None, **options):
+    """``to`` and ``type_as``, whose dtype is an argument in any place, or that of another tensor."""
+    for given in args:
+        if isinstance(given, Pair):
+            dtype = given.t.dtype.to_complex()
+        elif isinstance(given, (dtypes.dtype, TensorBase)):
+            dtype = given if isinstance(given, dtypes.dtype) else given.dtype
+    return _copied(x, dtype)
+
+
 def _along(name, count=1):
     """A rule of an operator whose first argument behind the tensor is a dimension (of ``count`` arguments, dimensions)."""
     packet = getattr(ops.aten, name)
@@ -385,7 +395,8 @@ _RULES = {
     "rsub": _both(lambda a, b, c, d, alpha=1: (c - alpha * a, d - alpha * b)),
     "mul": _both(lambda a, b, c, d: (a * c - b * d, a * d + b * c)), "div": _both(_divided),
     **{name: _product(name) for name in ("mm", "bmm", "matmul", "mv", "outer")},
-    "_to_copy": _copied, "where": _where, "permute": _permuted,
+    "_to_copy": _copied, **dict.fromkeys(("to", "type_as"), _converted), "_assert_tensor_metadata": lambda *_, **__: None,
+    "where": _where, "permute": _permuted,
     **{name: lambda x, **_: x for name in _KEPT},
     **{name: _along(name) for name in ("select", "slice", "unsqueeze", "squeeze", "flip", "index_select", "unbind",
                                        "unflatten", "narrow")},

@@ -1,6 +1,6 @@
 """Unification: values of variables with which two structures are equal."""
 
-from . import core, match, more, multipledispatch, unification_tools, variable  # noqa: F401
+from . import core, match, more, multipledispatch, unification_tools, utils, variable  # noqa: F401
 from .core import reify, unify
 from .more import unifiable
 from .multipledispatch import dispatch
