@@ -6,7 +6,6 @@ its JAX form here. `jax.export` then lowers the whole.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import operator
@@ -20,14 +19,12 @@ import numpy as np
 
 from .._higher_order_ops import HigherOrderOperator
 from .._ops import OpOverload, own_name
-from ..amp.autocast_mode import autocast, is_autocast_enabled
 from ..eager.call import call_checks, kernel_functions
 from ..eager.call import op as _op
 from ..eager.call.op import to_numpy
 from ..eager.call.operands import normalize
 from ..eager.core.jax_scope import scoped
 from ..eager.core.registry import STATIC
-from ..eager.dispatch.autocast import DEVICE_TYPES
 from ..fx.experimental._trace_level import Kernel
 from ..fx.experimental.symbolic_shapes import SymInt
 from ..fx.graph_module import GraphModule
@@ -243,10 +240,9 @@ def kernels_only(program):
     args, kwargs = program.example_inputs
     module = program.module(check_guards=False)
     names = [s.arg.name for s in program._user_specs()]
-    with contextlib.ExitStack() as stack:  # a program computes as it was made, not as autocast is now
-        for kind in filter(is_autocast_enabled, DEVICE_TYPES):
-            stack.enter_context(autocast(kind, enabled=False))
-        traces, dynamic = trace_dynamic(module, args, kwargs, _dims_of(program), names, whole=False)
+    traces, dynamic = trace_dynamic(
+        module, args, kwargs, _dims_of(program), names, whole=False
+    )
     state = {k: v.detach() for k, v in module.state_dict(keep_vars=True).items()}
     made = ExportedProgram(
         traces.root, traces.graph, ExportGraphSignature(traces.inputs, traces.outputs), state,

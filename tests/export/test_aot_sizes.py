@@ -397,20 +397,3 @@ def test_sizes_that_derive_from_one_that_is_not_shown_itself(tmp_path):
     package = _package(build(ft), (ft.ones(6, 3),), ({0: 2 * ft.export.Dim("n", min=2, max=30)},), tmp_path)
     x = ft.rand(10, 3)
     assert ft.allclose(package(x)[0], build(ft)(x)[0])
-
-
-def test_packages_made_under_autocast(tmp_path):
-    def exported(torch):
-        torch.manual_seed(0)
-        model = torch.nn.Linear(4, 3)
-        model.weight.data.copy_(torch.arange(12.0).view(3, 4) / 7)
-        model.bias.data.fill_(0.1)
-        return torch.export.export(model, (torch.ones(2, 4),))
-
-    given = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-    with ft.autocast("cpu", ft.bfloat16):
-        package = _packaged(exported(ft), tmp_path)
-        found = package(ft.from_numpy(given))
-    expected = exported(pt).module()(pt.from_numpy(given))
-    assert found.dtype is ft.float32
-    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-6)
