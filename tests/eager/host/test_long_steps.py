@@ -207,7 +207,7 @@ def test_what_is_gathered_counts(monkeypatch):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_the_loop_of_an_lstm_is_given_up(gradient, at_alarm):
     """By the thread that waits and by those that help; in the processors' time: others may keep the machine busy."""
-    lstm, x = torch.nn.LSTM(32, 256), torch.randn(4800, 8, 32)  # a kernel takes several times what lies between two looks
+    lstm, x = torch.nn.LSTM(32, 256), torch.randn(12000, 8, 32)  # a kernel takes several times what lies between two looks
     x[0, 0, 0].item()
 
     def run():
