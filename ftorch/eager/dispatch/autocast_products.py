@@ -12,7 +12,7 @@ from ..core import api
 from ..core import dtype as _dtype
 
 
-def _floating(x, name):
+def _floating(x):
     if x.dim() > 2 or x.dtype is _dtype.bool:
         return None
     x = x if x.dim() == 2 else x.reshape(1, -1)
@@ -20,7 +20,7 @@ def _floating(x, name):
 
 
 def _cov(x, fweights, aweights, correction):
-    x = _floating(x, "cov")
+    x = _floating(x)
     if x is None or any(w is not None and (w.dim() > 1 or w.numel() != x.shape[1]) for w in (fweights, aweights)):
         return None
     count = x.shape[1]

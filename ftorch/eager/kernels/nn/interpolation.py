@@ -205,9 +205,16 @@ def _tables(shape, size, mode, align_corners, scales, antialias, dtype):
 # --- the same for all sizes --------------------------------------------------------------
 
 
-@functools.lru_cache(64)
-def _made(n, out, scale, mode, align_corners, kind, image):
+_MOST_ROWS = 1 << 14  # of a table that is kept: a MB
+
+
+def _made(n, out, *mode):
     """A table, of which several parts are asked for, one after the other."""
+    return (_kept_table if out <= _MOST_ROWS else _kept_table.__wrapped__)(n, out, *mode)
+
+
+@functools.lru_cache(16)
+def _kept_table(n, out, scale, mode, align_corners, kind, image):
     if mode.startswith("nearest"):
         index, weights = _nearest_table(n, out, scale, mode == "nearest-exact", image, kind)
     else:
